@@ -1,0 +1,349 @@
+"""The history of an instance: one frozen struct per kind of event.
+
+An event's kind is its class name, stored under ``"kind"``. Event ids are 1, 2, 3 ... within an execution;
+a completion names the event that scheduled it in ``source_event_id``. The runtime makes events, a provider
+only stores them.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+__all__ = [
+    "ActivityCancelRequested",
+    "ActivityCompleted",
+    "ActivityFailed",
+    "ActivityScheduled",
+    "ApplicationFailure",
+    "CarriedEvent",
+    "ConfigurationFailure",
+    "CustomStatusUpdated",
+    "Event",
+    "ExternalEvent",
+    "ExternalSubscribed",
+    "ExternalSubscribedCancelled",
+    "Failure",
+    "HistoryEvent",
+    "InfrastructureFailure",
+    "KeyValueCleared",
+    "KeyValueSet",
+    "KeyValuesCleared",
+    "OrchestrationCancelRequested",
+    "OrchestrationChained",
+    "OrchestrationCompleted",
+    "OrchestrationContinuedAsNew",
+    "OrchestrationFailed",
+    "OrchestrationStarted",
+    "PoisonFailure",
+    "QueueEventDelivered",
+    "QueueSubscribed",
+    "QueueSubscriptionCancelled",
+    "SubOrchestrationCancelRequested",
+    "SubOrchestrationCompleted",
+    "SubOrchestrationFailed",
+    "SubOrchestrationScheduled",
+    "TimerCreated",
+    "TimerFired",
+    "decode_event",
+    "decode_events",
+    "encode_event",
+    "event_kind",
+]
+
+
+class InfrastructureFailure(msgspec.Struct, frozen=True, tag="infrastructure", tag_field="category"):
+    """The store or the machinery failed, not the user's code."""
+
+    operation: str
+    message: str
+    retryable: bool = False
+
+    def display(self) -> str:
+        """The text a client sees."""
+        return f"infrastructure:{self.operation}: {self.message}"
+
+
+class ConfigurationFailure(msgspec.Struct, frozen=True, tag="configuration", tag_field="category"):
+    """Code and history do not fit together; the message begins with its cause."""
+
+    message: str
+    cause: str = "nondeterministic"
+
+    def display(self) -> str:
+        """The text a client sees."""
+        return f"{self.cause}: {self.message}"
+
+
+class ApplicationFailure(msgspec.Struct, frozen=True, tag="application", tag_field="category"):
+    """User code failed; the only failure that reaches orchestration code as an exception."""
+
+    message: str
+    cause: Literal["activity", "orchestration", "panicked", "cancelled"] = "activity"
+    retryable: bool = False
+
+    def display(self) -> str:
+        """The text a client sees."""
+        return f"canceled: {self.message}" if self.cause == "cancelled" else self.message
+
+
+class PoisonFailure(msgspec.Struct, frozen=True, tag="poison", tag_field="category"):
+    """A message was handed out too often without being finished."""
+
+    what: str
+    attempts: int
+    max_attempts: int
+
+    def display(self) -> str:
+        """The text a client sees."""
+        return f"poison: {self.what} exceeded {self.attempts} attempts (max {self.max_attempts})"
+
+
+Failure = InfrastructureFailure | ConfigurationFailure | ApplicationFailure | PoisonFailure
+
+
+class CarriedEvent(msgspec.Struct, frozen=True, array_like=True):
+    """A queue event not yet consumed, carried over continue-as-new."""
+
+    name: str
+    data: str
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="kind", omit_defaults=True):
+    """The envelope every kind shares. ``version`` is the runtime version that wrote the event."""
+
+    event_id: int
+    instance: str
+    execution_id: int
+    timestamp_ms: int
+    version: str = ""
+    source_event_id: int | None = None
+
+
+class OrchestrationStarted(Event, frozen=True, kw_only=True):
+    """First event of every execution, always id 1."""
+
+    name: str
+    orchestration_version: str
+    input: str
+    parent_instance: str | None = None
+    parent_execution_id: int | None = None
+    parent_event_id: int | None = None
+    carried_events: tuple[CarriedEvent, ...] = ()
+    initial_custom_status: str | None = None
+    trace_id: str | None = None
+
+
+class OrchestrationCompleted(Event, frozen=True, kw_only=True):
+    """Terminal: the code returned ``output`` (JSON text)."""
+
+    output: str
+
+
+class OrchestrationFailed(Event, frozen=True, kw_only=True):
+    """Terminal: the code raised, was cancelled, or could not be run."""
+
+    details: Failure
+
+
+class OrchestrationContinuedAsNew(Event, frozen=True, kw_only=True):
+    """Terminal for this execution; the next one starts with ``input``."""
+
+    input: str
+
+
+class OrchestrationCancelRequested(Event, frozen=True, kw_only=True):
+    """Somebody asked the instance to stop."""
+
+    reason: str
+
+
+class OrchestrationChained(Event, frozen=True, kw_only=True):
+    """A detached start: the child reports to nobody."""
+
+    name: str
+    chained_instance: str
+    input: str
+    orchestration_version: str | None = None
+
+
+class ActivityScheduled(Event, frozen=True, kw_only=True):
+    """The code called an activity; its event id is the activity id."""
+
+    name: str
+    input: str
+    session_id: str | None = None
+    tag: str | None = None
+    priority: int = 0
+
+
+class ActivityCompleted(Event, frozen=True, kw_only=True):
+    """An activity returned."""
+
+    result: str
+
+
+class ActivityFailed(Event, frozen=True, kw_only=True):
+    """An activity raised, or was never finished."""
+
+    details: Failure
+
+
+class ActivityCancelRequested(Event, frozen=True, kw_only=True):
+    """``reason``: ``dropped_future`` or ``orchestration_terminal_{completed,failed,continued_as_new}``."""
+
+    reason: str
+
+
+class TimerCreated(Event, frozen=True, kw_only=True):
+    """The code started to wait until ``fire_at_ms``."""
+
+    fire_at_ms: int
+
+
+class TimerFired(Event, frozen=True, kw_only=True):
+    """A timer came due."""
+
+    fire_at_ms: int
+
+
+class ExternalSubscribed(Event, frozen=True, kw_only=True):
+    """The code waits for an external event, by position."""
+
+    name: str
+
+
+class ExternalEvent(Event, frozen=True, kw_only=True):
+    """An external event arrived."""
+
+    name: str
+    data: str
+
+
+class ExternalSubscribedCancelled(Event, frozen=True, kw_only=True):
+    """A wait for an external event was given up."""
+
+    reason: str
+
+
+class QueueSubscribed(Event, frozen=True, kw_only=True):
+    """The code waits for the next event of a FIFO mailbox."""
+
+    name: str
+
+
+class QueueEventDelivered(Event, frozen=True, kw_only=True):
+    """An event arrived in a FIFO mailbox."""
+
+    name: str
+    data: str
+
+
+class QueueSubscriptionCancelled(Event, frozen=True, kw_only=True):
+    """A wait on a FIFO mailbox was given up."""
+
+    reason: str
+
+
+class SubOrchestrationScheduled(Event, frozen=True, kw_only=True):
+    """The code started a child that reports back."""
+
+    name: str
+    child_instance: str
+    input: str
+    orchestration_version: str | None = None
+
+
+class SubOrchestrationCompleted(Event, frozen=True, kw_only=True):
+    """A child completed."""
+
+    result: str
+
+
+class SubOrchestrationFailed(Event, frozen=True, kw_only=True):
+    """A child failed."""
+
+    details: Failure
+
+
+class SubOrchestrationCancelRequested(Event, frozen=True, kw_only=True):
+    """A child was asked to stop."""
+
+    reason: str
+
+
+class CustomStatusUpdated(Event, frozen=True, kw_only=True):
+    """``None`` clears the status."""
+
+    value: str | None
+
+
+class KeyValueSet(Event, frozen=True, kw_only=True):
+    """A key got a value."""
+
+    key: str
+    value: str
+    updated_at_ms: int
+
+
+class KeyValueCleared(Event, frozen=True, kw_only=True):
+    """A key was cleared."""
+
+    key: str
+
+
+class KeyValuesCleared(Event, frozen=True, kw_only=True):
+    """Every key of the instance is cleared."""
+
+
+HistoryEvent = (
+    OrchestrationStarted
+    | OrchestrationCompleted
+    | OrchestrationFailed
+    | OrchestrationContinuedAsNew
+    | OrchestrationCancelRequested
+    | OrchestrationChained
+    | ActivityScheduled
+    | ActivityCompleted
+    | ActivityFailed
+    | ActivityCancelRequested
+    | TimerCreated
+    | TimerFired
+    | ExternalSubscribed
+    | ExternalEvent
+    | ExternalSubscribedCancelled
+    | QueueSubscribed
+    | QueueEventDelivered
+    | QueueSubscriptionCancelled
+    | SubOrchestrationScheduled
+    | SubOrchestrationCompleted
+    | SubOrchestrationFailed
+    | SubOrchestrationCancelRequested
+    | CustomStatusUpdated
+    | KeyValueSet
+    | KeyValueCleared
+    | KeyValuesCleared
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[HistoryEvent] = msgspec.json.Decoder(HistoryEvent)
+
+
+def event_kind(event: Event) -> str:
+    """Name of the event's kind, as stored and as shown to users."""
+    return type(event).__name__
+
+
+def encode_event(event: Event) -> str:
+    """The event as JSON text, the form in which providers store it."""
+    return _encoder.encode(event).decode()
+
+
+def decode_event(text: str | bytes) -> HistoryEvent:
+    """Inverse of :func:`encode_event`; raises ``msgspec.DecodeError`` on anything else."""
+    return _decoder.decode(text)
+
+
+def decode_events(texts: Sequence[str | bytes]) -> list[HistoryEvent]:
+    """Decode a whole history in order; raises ``msgspec.DecodeError`` at the first broken event."""
+    return [_decoder.decode(text) for text in texts]
