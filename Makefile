@@ -1,0 +1,57 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+PYTEST := $(BIN)/pytest -q
+WORKERS ?= 2
+
+.PHONY: help venv run test lint bench docs test-scale clean
+
+help:           ## show what there is to make
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e .
+	@touch $@
+
+$(STAMP)-test: $(STAMP)
+	$(PIP) -e '.[spark,test]'
+	@touch $@
+
+$(STAMP)-bench: $(STAMP)-test
+	$(PIP) -e '.[bench]'
+	@touch $@
+
+venv: $(STAMP)          ## make the virtual environment with what Queen needs to run
+
+run: $(STAMP)           ## start the broker, with an embedded PostgreSQL unless QUEEN_DATABASE_URL is set
+	$(BIN)/queen serve
+
+lint: $(STAMP)-test     ## style, types and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: $(STAMP)-test     ## everything CI runs
+	@scripts/install-debian pgbouncer:pgbouncer
+	@$(MAKE) --no-print-directory lint
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not scale and not measure"
+	$(PYTEST) -n 0 -m "measure and not scale" || [ $$? -eq 5 ]
+
+test-scale: $(STAMP)-test  ## the full-size runs; takes long
+	$(PYTEST) -n 0 -m scale --timeout 7200
+
+bench: $(STAMP)-bench   ## the benchmarks
+	$(BIN)/python bench/engine.py
+
+docs: $(STAMP)          ## write the generated reference pages
+	$(BIN)/python scripts/settings_page.py
+
+clean:                  ## remove what make made; your data in .queen stays
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

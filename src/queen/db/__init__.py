@@ -1,0 +1,1 @@
+"""Everything that talks to PostgreSQL itself: the embedded server, migrations, connections."""

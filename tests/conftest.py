@@ -1,0 +1,38 @@
+"""One server per run, one database per test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.postgres import TEMPLATE, Postgres, forget_run, name_run, run_server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """The PostgreSQL of this run: fast, not durable, shared by all workers."""
+    with run_server() as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: Postgres) -> Iterator[str]:
+    """The address of a fresh database with the schema in it."""
+    with postgres.scratch(TEMPLATE) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def empty_database(postgres: Postgres) -> Iterator[str]:
+    """The address of a fresh database with nothing in it."""
+    with postgres.scratch("template0") as dsn:
+        yield dsn
+
+
+def pytest_configure() -> None:
+    name_run()
+
+
+def pytest_unconfigure() -> None:
+    forget_run()
