@@ -52,7 +52,7 @@ class Postgres:
     def execute(self, statement: str, *names: str) -> None:
         """Run one statement about databases."""
         with psycopg.connect(self.dsn("postgres"), autocommit=True) as connection:
-            connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))  # type: ignore[arg-type]
+            connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
 
     def exists(self, database: str) -> bool:
         """Tell whether there is such a database."""
@@ -111,6 +111,7 @@ def make_template(postgres: Postgres) -> None:
 async def _migrate(dsn: str) -> None:
     connection = await asyncpg.connect(dsn)
     try:
-        await migrate.up(connection)
+        for migrations in migrate.SETS.values():
+            await migrate.up(connection, migrations)
     finally:
         await connection.close()

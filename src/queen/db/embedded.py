@@ -295,7 +295,13 @@ class EmbeddedServer:
     def _execute(self, program: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         command = [str(self.bin_dir / program), *map(str, arguments)]
         return subprocess.run(
-            command, capture_output=True, text=True, cwd="/", env=_environment(), check=False, **self._account.options()
+            command,
+            capture_output=True,
+            text=True,
+            cwd="/",
+            env=_environment(),
+            check=False,
+            **self._account.options(),
         )
 
     def _run(self, program: str, *arguments: str | Path) -> None:
