@@ -36,6 +36,7 @@ __all__ = [
     "UndecodableMessage",
     "VersionRange",
     "pack_version",
+    "unpack_version",
 ]
 
 ExecutionStatus = Literal["Running", "Completed", "Failed", "ContinuedAsNew"]
@@ -59,6 +60,15 @@ def pack_version(version: str) -> int:
     return major << 40 | minor << 20 | patch
 
 
+def unpack_version(packed: int) -> str:
+    """Inverse of :func:`pack_version`.
+
+    >>> unpack_version(pack_version("1.2.3"))
+    '1.2.3'
+    """
+    return f"{packed >> 40}.{packed >> 20 & 0xFFFFF}.{packed & 0xFFFFF}"
+
+
 class VersionRange(msgspec.Struct, frozen=True):
     """Runtime versions from ``lowest`` to ``highest``, both included."""
 
@@ -78,10 +88,11 @@ class CapabilityFilter(msgspec.Struct, frozen=True):
 
 
 class SessionConfig(msgspec.Struct, frozen=True):
-    """Who claims sessions, and for how long. All slots of a process share one owner id."""
+    """Who claims sessions, for how long, and how many. All slots of a process share one owner id."""
 
     owner: str
     lock_timeout_ms: int = 30_000
+    max_sessions: int | None = None
 
 
 class TagFilter(msgspec.Struct, frozen=True):

@@ -55,9 +55,7 @@ class ProviderError(Exception):
     ``invalid``, ``unavailable``, ``closed``.
     """
 
-    def __init__(
-        self, operation: str, message: str, *, retryable: bool = False, code: str = "invalid"
-    ) -> None:
+    def __init__(self, operation: str, message: str, *, retryable: bool = False, code: str = "invalid") -> None:
         super().__init__(f"{operation}: {message}")
         self.operation = operation
         self.message = message
@@ -121,9 +119,7 @@ class Provider(ABC):
         """
 
     @abstractmethod
-    async def abandon_orchestration_item(
-        self, token: str, *, delay_ms: int = 0, ignore_attempt: bool = False
-    ) -> None:
+    async def abandon_orchestration_item(self, token: str, *, delay_ms: int = 0, ignore_attempt: bool = False) -> None:
         """Give the instance back, its messages in order, hidden for ``delay_ms``. Error: ``lock_lost``."""
 
     @abstractmethod
@@ -150,9 +146,7 @@ class Provider(ABC):
         """Events of one execution, in order."""
 
     @abstractmethod
-    async def append_with_execution(
-        self, instance: str, execution_id: int, events: Sequence[HistoryEvent]
-    ) -> None:
+    async def append_with_execution(self, instance: str, execution_id: int, events: Sequence[HistoryEvent]) -> None:
         """Append outside of a turn (tests, fault injection). Error: ``duplicate_event``; never overwrites."""
 
     @abstractmethod

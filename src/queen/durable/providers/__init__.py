@@ -1,0 +1,1 @@
+"""Stores for durable instances: one SQLite file, or a schema in PostgreSQL."""

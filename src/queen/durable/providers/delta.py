@@ -1,0 +1,37 @@
+"""The read models a turn's delta changes: custom status and key-values."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from queen.durable.events import CustomStatusUpdated, Event, KeyValueCleared, KeyValuesCleared, KeyValueSet
+
+__all__ = ["Delta"]
+
+
+@dataclass(slots=True)
+class Delta:
+    """Net effect of a turn. ``kv_cleared`` comes before ``kv``; a ``None`` value clears its key."""
+
+    status_changed: bool = False
+    status: str | None = None
+    kv_cleared: bool = False
+    kv: dict[str, tuple[str | None, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> "Delta":
+        """Fold events in order."""
+        delta = cls()
+        for event in events:
+            match event:
+                case CustomStatusUpdated():
+                    delta.status_changed, delta.status = True, event.value
+                case KeyValueSet():
+                    delta.kv[event.key] = (event.value, event.updated_at_ms)
+                case KeyValueCleared():
+                    delta.kv[event.key] = (None, event.timestamp_ms)
+                case KeyValuesCleared():
+                    delta.kv_cleared = True
+                    delta.kv.clear()
+                case _:
+                    pass
+        return delta

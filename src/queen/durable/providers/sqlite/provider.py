@@ -1,0 +1,222 @@
+"""The SQLite provider: the contract's calls, each one function on the database thread."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from queen.durable.messages import ActivityTask, OrchestratorMessage
+from queen.durable.model import (
+    CapabilityFilter,
+    LockedTask,
+    OrchestrationItem,
+    QueuePush,
+    SessionConfig,
+    TagFilter,
+    TurnCommit,
+)
+from queen.durable.provider import UNTAGGED, ProviderError
+from queen.durable.providers.sqlite import orchestrator, worker
+from queen.durable.providers.sqlite.database import Database
+from queen.durable.providers.sqlite.queries import SqliteQueries
+from queen.durable.providers.sqlite.watch import watch
+from queen.durable.providers.wake import Changes, Clock, Signal, long_poll, system_clock
+
+__all__ = ["SqliteProvider"]
+
+_FALLBACK_SECONDS = 5.0
+
+
+class SqliteProvider(SqliteQueries):
+    """Durable instances in one SQLite file, shared by any number of processes, or in memory."""
+
+    name = "sqlite"
+    supports_pushes = False
+
+    def __init__(self, database: Database, clock: Clock, path: Path | None) -> None:
+        super().__init__(database, clock, Changes())
+        self._orchestrations = Signal(clock)
+        self._tasks = Signal(clock)
+        self._seen_version: int | None = None
+        self._watcher = None if path is None else asyncio.create_task(watch(path, self._is_watched, self._look))
+
+    @classmethod
+    async def open(cls, path: str | Path, *, clock: Clock = system_clock) -> "SqliteProvider":
+        """Open a file, or a ``sqlite:`` URL; it is made and migrated when missing."""
+        text = str(path)
+        if text.startswith("sqlite:"):
+            text = text.removeprefix("sqlite:").removeprefix("//").partition("?")[0]
+        if text in ("", ":memory:"):
+            return await cls.in_memory(clock=clock)
+        return cls(await Database.open(text, clock), clock, Path(text))
+
+    @classmethod
+    async def in_memory(cls, *, clock: Clock = system_clock) -> "SqliteProvider":
+        """A store that lives as long as this object."""
+        return cls(await Database.open(":memory:", clock), clock, None)
+
+    async def close(self) -> None:
+        self._orchestrations.close()
+        self._tasks.close()
+        self._changes.notify_all()
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.gather(self._watcher, return_exceptions=True)
+            self._watcher = None
+        await self._database.close()
+
+    def now_ms(self) -> int:
+        return self._clock()
+
+    def wake(self) -> None:
+        self._orchestrations.notify()
+        self._tasks.notify()
+
+    def _is_watched(self) -> bool:
+        return not (self._orchestrations.idle and self._tasks.idle and self._changes.idle)
+
+    async def _look(self) -> None:
+        version = await self._database.read("watch", lambda store: int(store.value("data_version")))
+        if version != self._seen_version:
+            self._seen_version = version
+            self.wake()
+            self._changes.notify_all()
+
+    def _tell(self, sent: orchestrator.Sent) -> None:
+        if sent.orchestrator_at is not None:
+            self._orchestrations.notify(sent.orchestrator_at)
+        if sent.tasks:
+            self._tasks.notify()
+        if sent.instance is not None:
+            self._changes.notify(sent.instance)
+
+    async def fetch_orchestration_items(
+        self,
+        *,
+        lock_timeout_ms: int,
+        poll_timeout_ms: int = 0,
+        limit: int = 1,
+        capability: CapabilityFilter | None = None,
+    ) -> list[OrchestrationItem]:
+        async def look() -> tuple[list[OrchestrationItem], int | None]:
+            return await self._database.fetch(
+                "fetch_orchestration_items",
+                lambda store: orchestrator.fetch(store, lock_timeout_ms, limit, capability),
+                probe=lambda store: orchestrator.is_idle(store, capability),
+                undo=self._give_back_items,
+            )
+
+        return await long_poll(self._orchestrations, look, poll_timeout_ms=poll_timeout_ms, fallback_seconds=_fallback)
+
+    async def _give_back_items(self, fetched: tuple[list[OrchestrationItem], int | None]) -> None:
+        for item in fetched[0]:
+            await self.abandon_orchestration_item(item.token, ignore_attempt=True)
+
+    async def ack_orchestration_item(self, token: str, commit: TurnCommit) -> None:
+        self._refuse_pushes("ack_orchestration_item", commit.pushes)
+        self._tell(
+            await self._database.write("ack_orchestration_item", lambda store: orchestrator.ack(store, token, commit))
+        )
+
+    async def abandon_orchestration_item(self, token: str, *, delay_ms: int = 0, ignore_attempt: bool = False) -> None:
+        self._tell(
+            await self._database.write(
+                "abandon_orchestration_item",
+                lambda store: orchestrator.abandon(store, token, delay_ms, ignore_attempt=ignore_attempt),
+                durable=False,
+            )
+        )
+
+    async def renew_orchestration_item_lock(self, token: str, extend_ms: int) -> None:
+        await self._database.write(
+            "renew_orchestration_item_lock",
+            lambda store: orchestrator.renew(store, token, extend_ms),
+            durable=False,
+        )
+
+    async def enqueue_for_orchestrator(
+        self, message: OrchestratorMessage, *, delay_ms: int = 0, dedup_id: str | None = None
+    ) -> bool:
+        sent = await self._database.write(
+            "enqueue_for_orchestrator",
+            lambda store: orchestrator.enqueue(store, message, delay_ms, dedup_id),
+        )
+        self._tell(sent)
+        return sent.accepted
+
+    async def enqueue_for_worker(self, task: ActivityTask) -> None:
+        await self._database.write(
+            "enqueue_for_worker", lambda store: orchestrator.queue_task(store, task, store.now_ms())
+        )
+        self._tasks.notify()
+
+    async def fetch_work_items(
+        self,
+        *,
+        lock_timeout_ms: int,
+        poll_timeout_ms: int = 0,
+        limit: int = 1,
+        session: SessionConfig | None = None,
+        tags: TagFilter = UNTAGGED,
+    ) -> list[LockedTask]:
+        wanted = worker.Wanted(lock_timeout_ms, limit, session, tags)
+
+        async def look() -> tuple[list[LockedTask], int | None]:
+            return await self._database.fetch(
+                "fetch_work_items",
+                lambda store: worker.fetch(store, wanted),
+                probe=lambda store: worker.is_idle(store, wanted),
+                undo=self._give_back_tasks,
+            )
+
+        return await long_poll(self._tasks, look, poll_timeout_ms=poll_timeout_ms, fallback_seconds=_fallback)
+
+    async def _give_back_tasks(self, fetched: tuple[list[LockedTask], int | None]) -> None:
+        for item in fetched[0]:
+            await self.abandon_work_item(item.token, ignore_attempt=True)
+
+    async def ack_work_item(
+        self, token: str, completion: OrchestratorMessage | None = None, *, pushes: Sequence[QueuePush] = ()
+    ) -> None:
+        self._refuse_pushes("ack_work_item", pushes)
+        self._tell(
+            await self._database.write(
+                "ack_work_item", lambda store: worker.ack(store, token, completion), durable=False
+            )
+        )
+
+    async def abandon_work_item(self, token: str, *, delay_ms: int = 0, ignore_attempt: bool = False) -> None:
+        visible_at = await self._database.write(
+            "abandon_work_item",
+            lambda store: worker.abandon(store, token, delay_ms, ignore_attempt=ignore_attempt),
+            durable=False,
+        )
+        self._tasks.notify(visible_at)
+
+    async def renew_work_item_lock(self, token: str, extend_ms: int) -> None:
+        if await self.renew_work_item_locks([token], extend_ms):
+            raise ProviderError("renew_work_item_lock", "the lock is not held", code="lock_lost")
+
+    async def renew_work_item_locks(self, tokens: Sequence[str], extend_ms: int) -> list[str]:
+        return await self._database.write(
+            "renew_work_item_locks", lambda store: worker.renew(store, tokens, extend_ms), durable=False
+        )
+
+    async def renew_session_lock(self, owners: Sequence[str], *, extend_ms: int, idle_timeout_ms: int) -> int:
+        return await self._database.write(
+            "renew_session_lock",
+            lambda store: worker.renew_sessions(store, owners, extend_ms, idle_timeout_ms),
+            durable=False,
+        )
+
+    async def cleanup_orphaned_sessions(self) -> int:
+        return await self._database.write(
+            "cleanup_orphaned_sessions", lambda store: store.change("cleanup_sessions", now=store.now_ms())
+        )
+
+    def _refuse_pushes(self, operation: str, pushes: Sequence[QueuePush]) -> None:
+        if pushes:
+            raise ProviderError(operation, "pushes to queues need the PostgreSQL provider", code="refused")
+
+
+def _fallback() -> float:
+    return _FALLBACK_SECONDS

@@ -1,0 +1,166 @@
+"""Waiting without polling: fetches sleep until they are told of work, or until known work falls due."""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+__all__ = ["Changes", "Clock", "Signal", "Waiter", "long_poll", "system_clock"]
+
+Clock = Callable[[], int]
+Item = TypeVar("Item")
+
+
+def system_clock() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class Waiter:
+    """One long poll: what it was told since it last looked."""
+
+    __slots__ = ("_clock", "_told", "due_ms", "woken")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._told = asyncio.Event()
+        self.woken = False
+        self.due_ms: int | None = None
+
+    def reset(self) -> None:
+        """Forget what was told; called just before looking."""
+        self.woken = False
+        self.due_ms = None
+        self._told.clear()
+
+    def expect(self, due_ms: int | None) -> None:
+        """Learn that something falls due then."""
+        if due_ms is not None and (self.due_ms is None or due_ms < self.due_ms):
+            self.due_ms = due_ms
+            self._told.set()
+
+    def wake(self) -> None:
+        """Learn that there may be work now."""
+        self.woken = True
+        self._told.set()
+
+    async def wait(self, limit: float) -> None:
+        """Return when woken, when something is due, or after ``limit`` seconds."""
+        deadline = asyncio.get_running_loop().time() + limit
+        while not self.woken:
+            left = deadline - asyncio.get_running_loop().time()
+            if self.due_ms is not None:
+                left = min(left, (self.due_ms - self._clock()) / 1000)
+            if left <= 0:
+                return
+            self._told.clear()
+            try:
+                async with asyncio.timeout(left):
+                    await self._told.wait()
+            except TimeoutError:
+                continue
+
+
+class Signal:
+    """Tells the long polls of one queue that there is, or will be, something to fetch."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiters: set[Waiter] = set()
+        self.closed = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody is waiting."""
+        return not self._waiters
+
+    @contextmanager
+    def subscribe(self) -> Iterator[Waiter]:
+        """Be told of everything from here on."""
+        waiter = Waiter(self._clock)
+        self._waiters.add(waiter)
+        try:
+            yield waiter
+        finally:
+            self._waiters.discard(waiter)
+
+    def notify(self, visible_at_ms: int | None = None) -> None:
+        """Something was queued, visible now or from ``visible_at_ms``."""
+        if visible_at_ms is None or visible_at_ms <= self._clock():
+            for waiter in self._waiters:
+                waiter.wake()
+        else:
+            for waiter in self._waiters:
+                waiter.expect(visible_at_ms)
+
+    def close(self) -> None:
+        """End every wait."""
+        self.closed = True
+        self.notify()
+
+
+async def long_poll(
+    signal: Signal,
+    look: Callable[[], Awaitable[tuple[list[Item], int | None]]],
+    *,
+    poll_timeout_ms: int,
+    fallback_seconds: Callable[[], float],
+) -> list[Item]:
+    """Look, and look again whenever told to, until something is found or the time is up.
+
+    ``look`` answers what it found and when more falls due. Without news it runs every
+    ``fallback_seconds`` at most, in case a notification was lost.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + poll_timeout_ms / 1000
+    with signal.subscribe() as waiter:
+        while True:
+            waiter.reset()
+            found, due_ms = await look()
+            left = deadline - loop.time()
+            if found or left <= 0 or signal.closed:
+                return found
+            waiter.expect(due_ms)
+            await waiter.wait(min(left, fallback_seconds()))
+
+
+class Changes:
+    """Tells who waits for an instance that one of its turns was committed."""
+
+    def __init__(self) -> None:
+        self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody is waiting."""
+        return not self._waiting
+
+    def waiting(self) -> list[str]:
+        """The instances somebody waits for."""
+        return list(self._waiting)
+
+    def notify(self, instance: str) -> None:
+        """A turn of this instance was committed."""
+        for event in self._waiting.get(instance, ()):
+            event.set()
+
+    def notify_all(self) -> None:
+        """A turn of some instance was committed elsewhere."""
+        for instance in self.waiting():
+            self.notify(instance)
+
+    async def wait(self, instance: str, seconds: float) -> None:
+        """Wait for the next change of an instance."""
+        event = asyncio.Event()
+        self._waiting[instance].add(event)
+        try:
+            async with asyncio.timeout(seconds):
+                await event.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._waiting[instance].discard(event)
+            if not self._waiting[instance]:
+                del self._waiting[instance]

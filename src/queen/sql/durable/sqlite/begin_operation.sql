@@ -1,0 +1,2 @@
+-- Starts an operation inside a shared transaction.
+savepoint operation

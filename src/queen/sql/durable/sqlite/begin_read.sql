@@ -1,0 +1,2 @@
+-- Opens one snapshot to read from.
+begin

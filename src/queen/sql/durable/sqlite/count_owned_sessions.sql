@@ -1,0 +1,2 @@
+-- Live sessions of an owner.
+select count(*) from sessions where owner = :owner and locked_until > :now

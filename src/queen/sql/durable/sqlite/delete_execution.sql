@@ -1,0 +1,2 @@
+-- Deletes one execution.
+delete from executions where instance = :instance and execution_id = :execution_id

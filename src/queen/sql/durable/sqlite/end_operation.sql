@@ -1,0 +1,2 @@
+-- Ends an operation inside a shared transaction.
+release operation

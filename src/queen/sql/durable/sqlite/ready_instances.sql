@@ -1,0 +1,17 @@
+-- Instances that may be handed out now, longest-waiting first. With :ranges (json pairs of packed versions)
+-- only those whose current execution has a pinned version in one of them, or none.
+select keys.routing_key
+from mailbox_keys as keys
+left join instances on :ranges is not null and instances.instance = keys.routing_key
+where keys.queue = :queue
+  and keys.ready_at <= :now
+  and (
+    :ranges is null
+    or instances.pinned_version is null
+    or exists (
+        select 1 from json_each(:ranges) as bounds
+        where instances.pinned_version between bounds.value ->> 0 and bounds.value ->> 1
+    )
+  )
+order by keys.ready_at, keys.routing_key
+limit :limit

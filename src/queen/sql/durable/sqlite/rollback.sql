@@ -1,0 +1,2 @@
+-- Undoes a transaction.
+rollback

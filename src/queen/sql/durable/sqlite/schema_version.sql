@@ -1,0 +1,2 @@
+-- How many migrations the file has seen.
+pragma user_version

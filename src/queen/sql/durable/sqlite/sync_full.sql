@@ -1,0 +1,2 @@
+-- Commits wait for the disk.
+pragma synchronous = full

@@ -1,0 +1,2 @@
+-- Undoes one operation of a shared transaction.
+rollback to operation
