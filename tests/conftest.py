@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.support.postgres import TEMPLATE, Postgres, forget_run, name_run, run_server
+from tests.support.postgres import TEMPLATE, Postgres, forget_run, name_run, run_server, scratch_directory
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +29,13 @@ def empty_database(postgres: Postgres) -> Iterator[str]:
     """The address of a fresh database with nothing in it."""
     with postgres.scratch("template0") as dsn:
         yield dsn
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """A directory for a server of a test's own: `tmp_path` is closed to the server's user."""
+    with scratch_directory() as path:
+        yield path
 
 
 def pytest_configure() -> None:

@@ -79,6 +79,17 @@ def forget_run() -> None:
 
 
 @contextmanager
+def scratch_directory() -> Iterator[Path]:
+    """A directory inside that of the run, removed after use."""
+    path = run_directory() / uuid.uuid4().hex[:8]
+    path.mkdir(mode=0o711)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
 def run_server() -> Iterator[Postgres]:
     """The server all workers share, with the template made; or the one QUEEN_TEST_DATABASE_URL names."""
     if url := os.environ.get("QUEEN_TEST_DATABASE_URL"):

@@ -1,22 +1,35 @@
-"""The command line: `queen COMMAND`. Each group of commands is a module of its own, loaded when used."""
+"""The command line: `queen COMMAND`. Each group of commands is a module of its own, loaded when used.
+
+Exit codes: 0 done, 1 went wrong, 2 wrong usage or settings, 4 refused, 5 not available.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 import click
 
 from queen import __version__
+from queen.config import ConfigError
+from queen.db.embedded import EmbeddedServerError
+from queen.db.migrate import MigrationError
 
-COMMANDS: dict[str, str] = {
+COMMANDS = {
     "migrate": "queen.cli.migrate",
     "serve": "queen.cli.serve",
+}
+EXIT_CODES: dict[type[Exception], int] = {
+    ConfigError: 2,
+    MigrationError: 4,
+    EmbeddedServerError: 5,
+    OSError: 5,
 }
 
 
 class LazyGroup(click.Group):
-    """Imports a command only when it is called, so that `queen --help` stays quick."""
+    """Imports a command only when it is called, and tells expected errors in one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(name for name, module in COMMANDS.items() if find_spec(module))
@@ -27,6 +40,14 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = import_module(module).command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except tuple(EXIT_CODES) as error:
+            code = next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
+            click.echo(f"queen: {error}", err=True)
+            ctx.exit(code)
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

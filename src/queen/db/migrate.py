@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DURABLE", "QUEEN", "SETS", "Entry", "MigrationError", "MigrationSet",
-    "down", "is_current", "plan", "status", "up",
+    "connect", "down", "is_current", "plan", "status", "up",
 ]  # fmt: skip
 
 State = Literal["applied", "pending", "changed", "edited", "unknown"]
@@ -56,6 +56,19 @@ class Applied:
 
 
 Memory = dict[tuple[str, str], Applied]
+
+
+@asynccontextmanager
+async def connect(dsn: str, *, timeout: float = 30) -> AsyncIterator[Connection]:
+    """Open a connection of its own, fit for a pooler too, for the length of a block."""
+    try:
+        connection = await asyncpg.connect(dsn, timeout=timeout, statement_cache_size=0)
+    except (OSError, asyncpg.PostgresError) as error:
+        raise ConnectionError(f"cannot connect to PostgreSQL: {str(error) or 'no answer in time'}") from error
+    try:
+        yield connection
+    finally:
+        await connection.close()
 
 
 async def up(

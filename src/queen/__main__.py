@@ -1,0 +1,5 @@
+"""`python -m queen` is the same as `queen`."""
+
+from queen.cli import main
+
+main()
