@@ -1,0 +1,28 @@
+-- Promises: removes all messages of a queue; cursors move to the head and leases end. Scheduled messages and dead letters stay. Returns
+--   how many messages went.
+-- Locks: queue row, credit slots, partition rows by id, consumer rows (R3).
+create or replace function queen.clear_queue(p_queue text) returns bigint
+language plpgsql volatile as $$
+declare
+    v_queue bigint;
+    v_ids   bigint[];
+    v_count bigint;
+begin
+    select id into v_queue from queen.queues where name = p_queue for no key update;
+    if not found then
+        perform queen.raise_error('QUEUE_NOT_FOUND', format('there is no queue %L', p_queue));
+    end if;
+    perform from queen.queue_credits where queue_id = v_queue order by slot for no key update;
+    select coalesce(array_agg(n.id), '{}') into v_ids
+      from (select id from queen.partitions where queue_id = v_queue order by id for no key update) n;
+    perform from queen.partition_consumers where partition_id = any (v_ids) order by partition_id, consumer_group for no key update;
+    delete from queen.messages where partition_id = any (v_ids);
+    get diagnostics v_count = row_count;
+    update queen.partition_consumers c
+       set last_consumed_seq = p.next_seq - 1, lease_id = null, retry_count = 0, ready_at = null
+      from queen.partitions p where p.id = c.partition_id and p.id = any (v_ids);
+    delete from queen.skips where partition_id = any (v_ids);
+    update queen.partitions set first_seq = next_seq, has_skips = false where id = any (v_ids);
+    update queen.queue_credits set credit = 0 where queue_id = v_queue;
+    return v_count;
+end $$;

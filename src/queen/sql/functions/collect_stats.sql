@@ -1,0 +1,53 @@
+-- Promises: adds what happened since the last run to the current minute of every queue (pushed, popped, acked, failed) and notes its lag:
+--   messages the slowest group has to get, and the age of the oldest of them. Exact: differences of running totals. Removes buckets
+--   older than p_keep.
+-- Locks: stats rows; nothing of the verbs.
+create or replace function queen.collect_stats(p_keep interval default '30 days') returns bigint
+language plpgsql volatile as $$
+declare
+    v_now    timestamptz := queen.clock();
+    v_bucket timestamptz := date_trunc('minute', v_now);
+    v_count  bigint;
+begin
+    with pushed as (
+        select p.queue_id, sum(p.next_seq - 1)::bigint as n from queen.partitions p group by p.queue_id
+    ), used as (
+        select c.queue_id, sum(c.total_messages_delivered)::bigint as popped, sum(c.total_messages_consumed)::bigint as acked,
+               sum(c.total_messages_failed)::bigint as failed
+          from queen.partition_consumers c group by c.queue_id
+    ), oldest as (
+        select c.queue_id, max(extract(epoch from v_now - m.created_at) * 1000)::bigint as age
+          from queen.partition_consumers c
+          join queen.partitions p on p.id = c.partition_id and p.next_seq > greatest(c.last_consumed_seq + 1, p.first_seq)
+         cross join lateral (select x.created_at from queen.messages x
+                              where x.partition_id = p.id and x.seq >= greatest(c.last_consumed_seq + 1, p.first_seq)
+                              order by x.seq limit 1) m
+         where c.ready_at is not null
+         group by c.queue_id
+    ), totals as (
+        select q.id, coalesce(p.n, 0) as pushed, coalesce(u.popped, 0) as popped, coalesce(u.acked, 0) as acked,
+               coalesce(u.failed, 0) as failed, queen.queue_depth(q.id) as lag, coalesce(o.age, 0) as age
+          from queen.queues q
+          left join pushed p on p.queue_id = q.id
+          left join used u on u.queue_id = q.id
+          left join oldest o on o.queue_id = q.id
+    ), added as (
+        insert into queen.stats as s (queue_id, bucket, pushed, popped, acked, failed, lag, max_lag_ms)
+        select t.id, v_bucket, greatest(t.pushed - coalesce(o.pushed, 0), 0), greatest(t.popped - coalesce(o.popped, 0), 0),
+               greatest(t.acked - coalesce(o.acked, 0), 0), greatest(t.failed - coalesce(o.failed, 0), 0), t.lag, t.age
+          from totals t left join queen.stats_totals o on o.queue_id = t.id
+            on conflict (queue_id, bucket) do update
+           set pushed = s.pushed + excluded.pushed, popped = s.popped + excluded.popped, acked = s.acked + excluded.acked,
+               failed = s.failed + excluded.failed, lag = excluded.lag, max_lag_ms = greatest(s.max_lag_ms, excluded.max_lag_ms)
+        returning 1
+    ), kept as (
+        insert into queen.stats_totals as k (queue_id, pushed, popped, acked, failed)
+        select t.id, t.pushed, t.popped, t.acked, t.failed from totals t
+            on conflict (queue_id) do update
+           set pushed = excluded.pushed, popped = excluded.popped, acked = excluded.acked, failed = excluded.failed
+        returning 1
+    )
+    select count(*) into v_count from added;
+    delete from queen.stats where bucket < v_now - p_keep;
+    return v_count;
+end $$;

@@ -1,0 +1,23 @@
+-- Promises: copies a range of messages, with their payloads, to the dead letters of a group. Skipped messages are left out. Returns how
+--   many were copied.
+-- Locks: nothing (inserts).
+create or replace function queen.dead_letter(
+    p_queue_id bigint, p_partition bigint, p_group text, p_from bigint, p_to bigint, p_error text, p_retries integer, p_evicted boolean,
+    p_now timestamptz
+) returns bigint
+language plpgsql volatile as $$
+declare
+    v_count bigint;
+begin
+    insert into queen.dead_letter_queue (queue_id, partition_id, consumer_group, seq, message_id, transaction_id, trace_id, parent_id,
+                                         payload, is_encrypted, producer_sub, created_at, error_message, retry_count, evicted, failed_at)
+    select p_queue_id, p_partition, p_group, m.seq, m.id, coalesce(m.transaction_id, m.id::text), m.trace_id, m.parent_id, m.payload,
+           m.is_encrypted, m.producer_sub, m.created_at, p_error, p_retries, p_evicted, p_now
+      from queen.messages m
+     where m.partition_id = p_partition and m.seq between p_from and p_to
+       and not exists (select from queen.skips s where s.partition_id = m.partition_id and s.seq = m.seq
+                          and s.consumer_group in ('*', p_group))
+     order by m.seq;
+    get diagnostics v_count = row_count;
+    return v_count;
+end $$;

@@ -1,0 +1,26 @@
+-- Promises: the seq of a message by its transaction id (also one the server made up: the text of the message id), or null. First inside
+--   the given range (a lease), where it is found without any index on ids; then by the index; an id made up by the server by the time
+--   it carries.
+-- Locks: nothing.
+create or replace function queen.find_message(p_partition bigint, p_transaction_id text, p_from bigint default null, p_to bigint default null)
+returns bigint
+language plpgsql stable as $$
+declare
+    v_seq bigint;
+    v_id  uuid;
+begin
+    select m.seq into v_seq from queen.messages m where m.partition_id = p_partition and m.transaction_id = p_transaction_id;
+    if found or p_transaction_id !~* '^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$' then
+        return v_seq;
+    end if;
+    v_id := p_transaction_id::uuid;
+    select m.seq into v_seq from queen.messages m
+     where m.partition_id = p_partition and m.seq between p_from and p_to and m.id = v_id and m.transaction_id is null;
+    if not found then
+        select m.seq into v_seq from queen.messages m
+         where m.partition_id = p_partition and m.id = v_id and m.transaction_id is null
+           and m.seq > queen.seq_at(p_partition, queen.uuid7_time(v_id) - interval '5 minutes')
+         order by m.seq limit 1;
+    end if;
+    return v_seq;
+end $$;

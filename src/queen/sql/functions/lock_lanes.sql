@@ -1,0 +1,30 @@
+-- Promises: the lanes named, locked, in the order of their keys, with what an acknowledgement needs to decide. Lanes that do not exist,
+--   or with p_wait false are held by someone else, are missing. Heads are read plainly.
+-- Locks: the consumer rows returned, by (partition, group).
+create or replace function queen.lock_lanes(p_partition bigint[], p_group text[], p_wait boolean)
+returns table (entry integer, partition_id bigint, consumer_group text, queue_id bigint, cursor bigint, batch_from bigint, batch_to bigint,
+               lease_id uuid, lease_acquired_at timestamptz, idle_ms integer, next_seq bigint, delivery_log boolean)
+language plpgsql volatile as $$
+begin
+    if p_wait then
+        return query
+            select e.place::integer, c.partition_id, c.consumer_group, c.queue_id, c.last_consumed_seq, c.batch_from, c.batch_to,
+                   c.lease_id, c.lease_acquired_at, c.idle_ms, p.next_seq, q.delivery_log
+              from unnest(p_partition, p_group) with ordinality e(id, name, place)
+              join queen.partition_consumers c on c.partition_id = e.id and c.consumer_group = e.name
+              join queen.partitions p on p.id = c.partition_id
+              join queen.queues q on q.id = c.queue_id
+             order by c.partition_id, c.consumer_group
+               for no key update of c;
+    else
+        return query
+            select e.place::integer, c.partition_id, c.consumer_group, c.queue_id, c.last_consumed_seq, c.batch_from, c.batch_to,
+                   c.lease_id, c.lease_acquired_at, c.idle_ms, p.next_seq, q.delivery_log
+              from unnest(p_partition, p_group) with ordinality e(id, name, place)
+              join queen.partition_consumers c on c.partition_id = e.id and c.consumer_group = e.name
+              join queen.partitions p on p.id = c.partition_id
+              join queen.queues q on q.id = c.queue_id
+             order by c.partition_id, c.consumer_group
+               for no key update of c skip locked;
+    end if;
+end $$;

@@ -1,0 +1,18 @@
+-- Promises: raises ENCRYPTION_REQUIRED when an item for a queue with encryption on is not sealed. SQL never seals: the key stays out
+--   of the database.
+-- Locks: nothing.
+create or replace function queen.require_sealed(p_queue text[], p_lane integer[], p_encrypted boolean[]) returns void
+language plpgsql stable as $$
+declare
+    v_queue text;
+begin
+    select q.name into v_queue
+      from generate_subscripts(p_lane, 1) i
+      join queen.queues q on q.name = p_queue[p_lane[i]]
+     where q.encryption_enabled and not coalesce(p_encrypted[i], false)
+     limit 1;
+    if found then
+        perform queen.raise_error('ENCRYPTION_REQUIRED', format(
+            'queue %L takes encrypted payloads only; push through the broker or the SDK with QUEEN_ENCRYPTION_KEY set', v_queue));
+    end if;
+end $$;

@@ -1,0 +1,26 @@
+-- Promises: null when the limited queue has room for the given number of messages, which is then theirs until commit or rollback;
+--   otherwise the true depth, and nothing taken. Never overshoots, never refuses while there is room (R11).
+-- Locks: one slot row of the queue (SKIP LOCKED); all sixteen in order when no free slot has enough.
+create or replace function queen.take_credit(p_queue_id bigint, p_limit bigint, p_count bigint) returns bigint
+language plpgsql volatile as $$
+declare
+    v_slot  smallint;
+    v_depth bigint;
+begin
+    select slot into v_slot from queen.queue_credits
+     where queue_id = p_queue_id and credit >= p_count
+     order by slot limit 1 for no key update skip locked;
+    if found then
+        update queen.queue_credits set credit = credit - p_count where queue_id = p_queue_id and slot = v_slot;
+        return null;
+    end if;
+    insert into queen.queue_credits (queue_id, slot)
+    select p_queue_id, s from generate_series(0, 15) s on conflict do nothing;
+    perform from queen.queue_credits where queue_id = p_queue_id order by slot for no key update;
+    v_depth := queen.refill_credits(p_queue_id, p_limit, p_count);
+    if v_depth + p_count <= p_limit then
+        return null;
+    end if;
+    perform queen.refill_credits(p_queue_id, p_limit, 0);
+    return v_depth;
+end $$;

@@ -1,0 +1,10 @@
+drop table queen.horizon;
+drop table queen.settings;
+drop table queen.service_leases;
+drop table queen.stream_state;
+drop table queen.stream_queries;
+drop table queen.trace_names;
+drop table queen.traces;
+drop table queen.stats_totals;
+drop table queen.stats;
+drop table queen.retention_history;
