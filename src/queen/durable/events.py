@@ -29,6 +29,7 @@ __all__ = [
     "KeyValueCleared",
     "KeyValueSet",
     "KeyValuesCleared",
+    "MessagePushed",
     "OrchestrationCancelRequested",
     "OrchestrationChained",
     "OrchestrationCompleted",
@@ -296,6 +297,15 @@ class KeyValuesCleared(Event, frozen=True, kw_only=True):
     """Every key of the instance is cleared."""
 
 
+class MessagePushed(Event, frozen=True, kw_only=True):
+    """A message for a Queen queue, stored in the same transaction as the event."""
+
+    queue: str
+    partition: str
+    payload: str
+    transaction_id: str
+
+
 HistoryEvent = (
     OrchestrationStarted
     | OrchestrationCompleted
@@ -323,6 +333,7 @@ HistoryEvent = (
     | KeyValueSet
     | KeyValueCleared
     | KeyValuesCleared
+    | MessagePushed
 )
 
 _encoder = msgspec.json.Encoder()
