@@ -1,0 +1,55 @@
+"""Values cross every boundary as JSON text. This is where they become text and come back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+
+def dump(value: object) -> str:
+    """Any JSON value as text (generator style)."""
+    return json.dumps(value)
+
+
+def dump_typed(value: object) -> str:
+    """As `dump`, but text is passed through unquoted, so that "21" arrives as a number."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def load(text: str | None) -> Any:
+    """The JSON value, or the text itself when it is not JSON."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def encode(value: object) -> str:
+    """Structs, dataclasses, datetimes, UUIDs and all JSON values as text (async style)."""
+    return msgspec.json.encode(value).decode()
+
+
+def decode(text: str, kind: Any) -> Any:
+    """The value of the given type; raises `msgspec.ValidationError` naming what does not fit."""
+    return msgspec.json.decode(text, type=kind)
+
+
+def encode_arguments(arguments: tuple[object, ...]) -> str:
+    """No argument is null, one is itself, several are an array."""
+    if not arguments:
+        return "null"
+    return encode(arguments[0] if len(arguments) == 1 else arguments)
+
+
+def decode_arguments(text: str, kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Inverse of `encode_arguments` for parameters of the given types."""
+    if not kinds:
+        return ()
+    if len(kinds) == 1:
+        return (decode(text, kinds[0]),)
+    decoded: tuple[Any, ...] = msgspec.json.decode(text, type=tuple[kinds])  # type: ignore[valid-type]
+    return decoded

@@ -1,0 +1,1 @@
+"""The replay engine: pure functions of events, no clock, no store, no threads."""

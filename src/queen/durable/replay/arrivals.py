@@ -1,0 +1,201 @@
+"""From a locked batch of messages to the new events of a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from queen.durable import events, messages
+from queen.durable.events import HistoryEvent
+from queen.durable.messages import OrchestratorMessage
+from queen.durable.model import OrchestrationItem
+from queen.durable.replay.action import Envelope
+
+Beginning = messages.StartMessage | messages.ContinueAsNewMessage
+Terminal = events.OrchestrationCompleted | events.OrchestrationFailed | events.OrchestrationContinuedAsNew
+_Schedule = events.ActivityScheduled | events.TimerCreated | events.SubOrchestrationScheduled
+_Completion = (
+    events.ActivityCompleted
+    | events.ActivityFailed
+    | events.TimerFired
+    | events.SubOrchestrationCompleted
+    | events.SubOrchestrationFailed
+)
+_Cancellation = events.ActivityCancelRequested | events.SubOrchestrationCancelRequested
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Hands out event ids in order and stamps new events; time never goes back within an execution."""
+
+    instance: str
+    execution_id: int
+    last_event_id: int
+    now_ms: int
+    version: str
+
+    def envelope(self) -> Envelope:
+        """The envelope of the next event."""
+        self.last_event_id += 1
+        return Envelope(
+            event_id=self.last_event_id,
+            instance=self.instance,
+            execution_id=self.execution_id,
+            timestamp_ms=self.now_ms,
+            version=self.version,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    """What a turn replays (`history`) and what is new to it (`fresh`)."""
+
+    name: str
+    version: str | None
+    history: Sequence[HistoryEvent]
+    ledger: Ledger
+    beginning: Beginning | None = None
+    messages: Sequence[OrchestratorMessage] = ()
+    fresh: list[HistoryEvent] = field(default_factory=list)
+
+    @property
+    def started(self) -> events.OrchestrationStarted | None:
+        """The first event, recorded or new, when there is one."""
+        first = next(iter([*self.history[:1], *self.fresh[:1]]), None)
+        return first if isinstance(first, events.OrchestrationStarted) else None
+
+
+def open_batch(item: OrchestrationItem, *, now_ms: int, runtime_version: str) -> Batch | None:
+    """What the batch asks of the instance; `None` when it is over, or has not begun, and nothing begins it."""
+    beginning = _beginning(item)
+    history = [] if beginning is not None else item.history
+    if beginning is not None:
+        execution_id, name, version = beginning.execution_id, beginning.name, beginning.version
+    elif not history or isinstance(history[-1], Terminal):
+        return None
+    else:
+        execution_id = item.execution_id
+        name, version = _identity(item)
+    last = history[-1] if history else None
+    ledger = Ledger(
+        instance=item.instance,
+        execution_id=execution_id,
+        last_event_id=last.event_id if last else 0,
+        now_ms=max(now_ms, last.timestamp_ms if last else 0),
+        version=runtime_version,
+    )
+    return Batch(
+        name=name, version=version, history=history, ledger=ledger, beginning=beginning, messages=item.messages
+    )
+
+
+def admit(batch: Batch, resolved_version: str) -> None:
+    """Turn the messages into events: foreign, repeated and unwanted completions are left out."""
+    if batch.beginning is not None:
+        batch.fresh.append(_started(batch.beginning, resolved_version, batch.ledger.envelope()))
+    filtered = _Admission(batch.history, batch.ledger.execution_id)
+    for message in batch.messages:
+        if filtered.wants(message):
+            event = _event(message, batch.ledger)
+            if event is not None:
+                batch.fresh.append(event)
+
+
+def _beginning(item: OrchestrationItem) -> Beginning | None:
+    over = bool(item.history) and isinstance(item.history[-1], Terminal)
+    for message in item.messages:
+        if isinstance(message, messages.ContinueAsNewMessage) and over and message.execution_id > item.execution_id:
+            return message
+        if isinstance(message, messages.StartMessage) and not item.history and item.is_new:
+            return message
+    return None
+
+
+def _identity(item: OrchestrationItem) -> tuple[str, str | None]:
+    first = item.history[0]
+    if isinstance(first, events.OrchestrationStarted):
+        return first.name, first.orchestration_version
+    return item.name or "", item.version
+
+
+def _started(begin: Beginning, version: str, envelope: Envelope) -> events.OrchestrationStarted:
+    continued = begin if isinstance(begin, messages.ContinueAsNewMessage) else None
+    return events.OrchestrationStarted(
+        **envelope,
+        name=begin.name,
+        orchestration_version=version,
+        input=begin.input,
+        parent_instance=begin.parent_instance,
+        parent_execution_id=begin.parent_execution_id,
+        parent_event_id=begin.parent_event_id,
+        carried_events=continued.carried_events if continued else (),
+        initial_custom_status=continued.custom_status if continued else None,
+        trace_id=begin.trace_id,
+    )
+
+
+class _Admission:
+    """Remembers what is open in an execution, to decide which messages still mean something."""
+
+    def __init__(self, history: Iterable[HistoryEvent], execution_id: int) -> None:
+        self._execution_id = execution_id
+        self._open: set[int] = set()
+        self._cancelled = False
+        for event in history:
+            if isinstance(event, _Schedule):
+                self._open.add(event.event_id)
+            elif isinstance(event, _Completion | _Cancellation):
+                self._open.discard(event.source_event_id or 0)
+            elif isinstance(event, events.OrchestrationCancelRequested):
+                self._cancelled = True
+
+    def wants(self, message: OrchestratorMessage) -> bool:
+        if isinstance(message, Beginning):
+            return False
+        if isinstance(message, messages.CancelMessage):
+            first, self._cancelled = not self._cancelled, True
+            return first
+        source = _source(message)
+        if source is None:
+            return True
+        execution_id, event_id = source
+        wanted = execution_id == self._execution_id and event_id in self._open
+        self._open.discard(event_id if wanted else 0)
+        return wanted
+
+
+def _source(message: OrchestratorMessage) -> tuple[int, int] | None:
+    match message:
+        case messages.ActivityCompletedMessage() | messages.ActivityFailedMessage():
+            return message.execution_id, message.activity_id
+        case messages.TimerFiredMessage():
+            return message.execution_id, message.timer_id
+        case messages.SubOrchestrationCompletedMessage() | messages.SubOrchestrationFailedMessage():
+            return message.execution_id, message.parent_event_id
+        case _:
+            return None
+
+
+def _event(message: OrchestratorMessage, ledger: Ledger) -> HistoryEvent | None:
+    stamp = ledger.envelope()
+    match message:
+        case messages.ActivityCompletedMessage():
+            return events.ActivityCompleted(**stamp, source_event_id=message.activity_id, result=message.result)
+        case messages.ActivityFailedMessage():
+            return events.ActivityFailed(**stamp, source_event_id=message.activity_id, details=message.details)
+        case messages.TimerFiredMessage():
+            return events.TimerFired(**stamp, source_event_id=message.timer_id, fire_at_ms=message.fire_at_ms)
+        case messages.SubOrchestrationCompletedMessage():
+            source = message.parent_event_id
+            return events.SubOrchestrationCompleted(**stamp, source_event_id=source, result=message.result)
+        case messages.SubOrchestrationFailedMessage():
+            source = message.parent_event_id
+            return events.SubOrchestrationFailed(**stamp, source_event_id=source, details=message.details)
+        case messages.ExternalRaisedMessage():
+            return events.ExternalEvent(**stamp, name=message.name, data=message.data)
+        case messages.QueueMessage():
+            return events.QueueEventDelivered(**stamp, name=message.name, data=message.data)
+        case messages.CancelMessage():
+            return events.OrchestrationCancelRequested(**stamp, reason=message.reason)
+        case messages.StartMessage() | messages.ContinueAsNewMessage():
+            return None

@@ -1,0 +1,42 @@
+"""The key-value pairs of one instance as its code sees them during a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from queen.durable.model import KeyValue
+
+
+class Keys:
+    """Starts from what earlier executions left behind; the replayed code rebuilds the rest."""
+
+    def __init__(self, snapshot: Mapping[str, KeyValue]) -> None:
+        self._live: dict[str, KeyValue] = dict(snapshot)
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def get(self, key: str) -> str | None:
+        """The value of one key."""
+        found = self._live.get(key)
+        return None if found is None else found.value
+
+    def all(self) -> dict[str, str]:
+        """Every live key and its value."""
+        return {key: each.value for key, each in self._live.items()}
+
+    def set(self, key: str, value: str, updated_at_ms: int) -> None:
+        """Set one key."""
+        self._live[key] = KeyValue(value, updated_at_ms)
+
+    def clear(self, key: str) -> None:
+        """Forget one key; unknown keys are fine."""
+        self._live.pop(key, None)
+
+    def clear_all(self) -> None:
+        """Forget every key."""
+        self._live.clear()
+
+    def updated_before(self, moment_ms: int) -> list[str]:
+        """Keys last written before `moment_ms`, in a stable order."""
+        return sorted(key for key, each in self._live.items() if each.updated_at_ms < moment_ms)

@@ -1,0 +1,238 @@
+"""Runs activities: sync ones on threads, async ones on the loop; results go back in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from queen.durable import messages
+from queen.durable.activity import ActivityContext, activity_context
+from queen.durable.codec import dump, load
+from queen.durable.events import ApplicationFailure, Failure, PoisonFailure
+from queen.durable.messages import ActivityTask, OrchestratorMessage
+from queen.durable.model import ActivityKey, LockedTask, SessionConfig
+from queen.durable.provider import Provider, ProviderError
+from queen.durable.registry import RegisteredActivity, Registry
+from queen.durable.replay.syscalls import GET_KV_VALUE
+from queen.durable.worker.counters import Counters
+from queen.durable.worker.crash import CrashPoints
+from queen.durable.worker.renewal import Renewal
+from queen.durable.worker.running import RunningActivities
+from queen.durable.worker.settings import WorkerSettings, renewal_interval
+from queen.durable.worker.slots import SlotLoop
+
+_log = logging.getLogger("queen.durable.worker")
+_ACK_RETRIES = 5
+_ACK_BACKOFF = 0.01
+
+
+class ActivityLoop(SlotLoop[LockedTask]):
+    """The activity side of a worker."""
+
+    name = "activity"
+
+    def __init__(
+        self,
+        provider: Provider,
+        registry: Registry,
+        settings: WorkerSettings,
+        counters: Counters,
+        running: RunningActivities,
+        crash: CrashPoints,
+        client: Callable[[], Any],
+    ) -> None:
+        super().__init__(provider, counters, settings.worker_concurrency)
+        self._registry = registry
+        self._settings = settings
+        self._running = running
+        self._crash = crash
+        self._client = client
+        self._threads = ThreadPoolExecutor(2 * settings.worker_concurrency, thread_name_prefix="queen-activity")
+        self._sessions: dict[str, int] = {}
+        self.session_seen = asyncio.Event()
+        timeout, buffer = settings.worker_lock_timeout_ms, settings.worker_lock_renewal_buffer_ms
+        self.renewal = Renewal(self._renew, renewal_interval(timeout, buffer))
+
+    async def fetch(self, limit: int) -> list[LockedTask]:
+        """Lock work for the free slots."""
+        items = await self._provider.fetch_work_items(
+            lock_timeout_ms=self._settings.worker_lock_timeout_ms,
+            poll_timeout_ms=self._settings.poll_timeout_ms,
+            limit=limit,
+            session=self._session(),
+            tags=self._settings.tags,
+        )
+        self._counters.worker_dispatcher_items_fetched += len(items)
+        return items
+
+    async def handle(self, item: LockedTask) -> None:
+        """Do the work of one item; whatever goes wrong ends here."""
+        session = item.task.session_id
+        if session is not None:
+            self.session_seen.set()
+            self._sessions[session] = self._sessions.get(session, 0) + 1
+        try:
+            await self._handle(item)
+        except ProviderError as error:
+            self._counters.provider_errors += 1
+            _log.warning("result of activity %r of %s was not stored: %s", item.task.name, item.task.instance, error)
+        except asyncio.CancelledError:
+            await self._give_back_quietly(item)
+            raise
+        finally:
+            if session is not None:
+                self._leave_session(session)
+
+    def close(self) -> None:
+        """Let go of the threads; a sync activity still running is not waited for."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _handle(self, item: LockedTask) -> None:
+        task = item.task
+        if item.attempt > self._settings.max_attempts:
+            what = f"activity {task.name} of {task.instance}"
+            details = PoisonFailure(what=what, attempts=item.attempt, max_attempts=self._settings.max_attempts)
+            await self._finish(item, _failed(task, details), details)
+        elif item.decode_error is not None:
+            await self._wait_for_other_worker(item, item.decode_error)
+        elif task.name == GET_KV_VALUE:
+            await self._finish(item, _completed(task, await self._read_key(task)), None)
+        elif (activity := self._registry.activity(task.name)) is None:
+            await self._wait_for_other_worker(item, "it is not registered here")
+        else:
+            await self._run(item, activity)
+
+    async def _run(self, item: LockedTask, activity: RegisteredActivity) -> None:
+        task = item.task
+        self._crash.reach("activity.before")
+        worker_id = self._settings.node_id
+        context = activity_context(task, worker_id=worker_id, attempt=item.attempt, client=self._client)
+        call = asyncio.ensure_future(self._call(activity, context, task.input))
+        cancelled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def cancel() -> None:
+            context.cancel()
+            if not cancelled.done():
+                cancelled.set_result(None)
+            if activity.is_async:
+                call.cancel()
+
+        key = ActivityKey(task.instance, task.execution_id, task.activity_id)
+        with self._running.entered(key, cancel), self.renewal.holding(item.token, cancel):
+            try:
+                await self._until_done(call, cancelled)
+            except asyncio.CancelledError:
+                context.cancel()
+                call.cancel()
+                raise
+            if cancelled.done():
+                return
+            await self._report(item, context, call)
+
+    async def _until_done(self, call: asyncio.Future[str], cancelled: asyncio.Future[None]) -> None:
+        await asyncio.wait((call, cancelled), return_when=asyncio.FIRST_COMPLETED)
+        if not call.done():
+            await asyncio.wait((call,), timeout=self._settings.cancellation_grace_ms / 1000)
+        if not call.done():
+            _log.warning("an activity goes on after it was cancelled; its result will be ignored")
+
+    async def _report(self, item: LockedTask, context: ActivityContext, call: asyncio.Future[str]) -> None:
+        error = asyncio.CancelledError() if call.cancelled() else call.exception()
+        self._crash.reach("activity.before_ack")
+        if error is None:
+            await self._finish(item, _completed(item.task, call.result()), None, context)
+        else:
+            text = f"Activity '{item.task.name}' call failed: {type(error).__name__}: {error}"
+            details = ApplicationFailure(message=text)
+            await self._finish(item, _failed(item.task, details), details)
+        self._crash.reach("activity.after_ack")
+
+    async def _call(self, activity: RegisteredActivity, context: ActivityContext, text: str) -> str:
+        if activity.is_async:
+            made = activity.call(context, text)
+            return await made if inspect.isawaitable(made) else made
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, _call_sync, activity, context, text)
+
+    async def _finish(
+        self,
+        item: LockedTask,
+        completion: OrchestratorMessage,
+        details: Failure | None,
+        context: ActivityContext | None = None,
+    ) -> None:
+        pushes = tuple(context.pushes) if context is not None else ()
+        backoff = _ACK_BACKOFF
+        for attempt in range(_ACK_RETRIES + 1):
+            try:
+                await self._provider.ack_work_item(item.token, completion, pushes=pushes)
+                break
+            except ProviderError as error:
+                if error.code == "lock_lost":
+                    _log.info("result of activity %r of %s is no longer wanted", item.task.name, item.task.instance)
+                    return
+                if not error.retryable or attempt == _ACK_RETRIES:
+                    raise
+                await asyncio.sleep(backoff)
+                backoff *= 2
+        if details is None:
+            self._counters.activity_success += 1
+        else:
+            self._counters.activity_failed(details)
+
+    async def _wait_for_other_worker(self, item: LockedTask, why: str) -> None:
+        delay = self._settings.unregistered_delay_ms(item.attempt)
+        _log.warning("activity %r of %s waits %d ms: %s", item.task.name, item.task.instance, delay, why)
+        await self._provider.abandon_work_item(item.token, delay_ms=delay)
+
+    async def _read_key(self, task: ActivityTask) -> str:
+        wanted = load(task.input)
+        found = await self._provider.get_kv_value(wanted["instance_id"], wanted["key"])
+        return dump(None if found is None else found.value)
+
+    def _session(self) -> SessionConfig | None:
+        if len(self._sessions) >= self._settings.max_sessions_per_runtime:
+            return None
+        return SessionConfig(self._settings.node_id, self._settings.session_lock_timeout_ms)
+
+    def _leave_session(self, session: str) -> None:
+        left = self._sessions[session] - 1
+        if left:
+            self._sessions[session] = left
+        else:
+            del self._sessions[session]
+
+    async def _renew(self, tokens: Sequence[str]) -> Sequence[str]:
+        return await self._provider.renew_work_item_locks(tokens, self._settings.worker_lock_timeout_ms)
+
+    async def _give_back_quietly(self, item: LockedTask) -> None:
+        try:
+            await self._provider.abandon_work_item(item.token, ignore_attempt=True)
+        except ProviderError:
+            return
+
+
+def _call_sync(activity: RegisteredActivity, context: ActivityContext, text: str) -> str:
+    try:
+        made = activity.call(context, text)
+    except (KeyboardInterrupt, SystemExit) as panic:
+        raise RuntimeError(f"{type(panic).__name__}: {panic}") from panic
+    if not isinstance(made, str):
+        raise TypeError("a sync activity returned an awaitable; declare it with async def")
+    return made
+
+
+def _completed(task: ActivityTask, result: str) -> OrchestratorMessage:
+    return messages.ActivityCompletedMessage(
+        instance=task.instance, execution_id=task.execution_id, activity_id=task.activity_id, result=result
+    )
+
+
+def _failed(task: ActivityTask, details: Failure) -> OrchestratorMessage:
+    return messages.ActivityFailedMessage(
+        instance=task.instance, execution_id=task.execution_id, activity_id=task.activity_id, details=details
+    )

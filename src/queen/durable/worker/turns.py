@@ -1,0 +1,250 @@
+"""Runs turns: fetches locked instances, replays their code, commits what came out of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from queen.durable import events
+from queen.durable.events import ApplicationFailure, Failure, InfrastructureFailure, PoisonFailure
+from queen.durable.model import ExecutionMetadata, OrchestrationItem, TurnCommit
+from queen.durable.provider import Provider, ProviderError
+from queen.durable.registry import DEFAULT_VERSION, RegisteredOrchestration, Registry
+from queen.durable.replay.arrivals import Batch, admit, open_batch
+from queen.durable.replay.turn import Completed, Continued, Failed, Turn, fail_turn, run_turn
+from queen.durable.worker.counters import Counters
+from queen.durable.worker.crash import CrashPoints
+from queen.durable.worker.renewal import Renewal
+from queen.durable.worker.running import RunningActivities
+from queen.durable.worker.settings import WorkerSettings, renewal_interval
+from queen.durable.worker.slots import SlotLoop
+
+_log = logging.getLogger("queen.durable.worker")
+_ACK_RETRIES = 5
+_ACK_BACKOFF = 0.01
+_REFUSED_DELAY_MS = 50
+_UNREADABLE_DELAY_MS = 100
+
+
+class TurnLoop(SlotLoop[OrchestrationItem]):
+    """The orchestration side of a worker."""
+
+    name = "orchestration"
+
+    def __init__(
+        self,
+        provider: Provider,
+        registry: Registry,
+        settings: WorkerSettings,
+        counters: Counters,
+        running: RunningActivities,
+        crash: CrashPoints,
+    ) -> None:
+        super().__init__(provider, counters, settings.orchestration_concurrency)
+        self._registry = registry
+        self._settings = settings
+        self._running = running
+        self._crash = crash
+        self._threads = ThreadPoolExecutor(settings.orchestration_concurrency, thread_name_prefix="queen-turn")
+        timeout, buffer = settings.orchestrator_lock_timeout_ms, settings.orchestrator_lock_renewal_buffer_ms
+        self.renewal = Renewal(self._renew, renewal_interval(timeout, buffer))
+
+    async def fetch(self, limit: int) -> list[OrchestrationItem]:
+        """Lock work for the free slots."""
+        items = await self._provider.fetch_orchestration_items(
+            lock_timeout_ms=self._settings.orchestrator_lock_timeout_ms,
+            poll_timeout_ms=self._settings.poll_timeout_ms,
+            limit=limit,
+            capability=self._settings.capability,
+        )
+        self._counters.orch_dispatcher_items_fetched += len(items)
+        return items
+
+    async def handle(self, item: OrchestrationItem) -> None:
+        """Do the work of one item; whatever goes wrong ends here."""
+        with self.renewal.holding(item.token, lambda: _log.warning("lost the lock of %s", item.instance)):
+            try:
+                await self._handle(item)
+            except ProviderError as error:
+                self._counters.provider_errors += 1
+                _log.warning("turn of %s was not committed: %s", item.instance, error)
+            except asyncio.CancelledError:
+                await self._give_back_quietly(item)
+                raise
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _handle(self, item: OrchestrationItem) -> None:
+        if item.undecodable:
+            _log.error("%s: %d undecodable messages set aside", item.instance, len(item.undecodable))
+        if item.history_error is not None and item.attempt <= self._settings.max_attempts:
+            _log.error("history of %s cannot be read: %s", item.instance, item.history_error)
+            delay = min(_UNREADABLE_DELAY_MS * 2**item.attempt, 5_000)
+            await self._provider.abandon_orchestration_item(item.token, delay_ms=delay)
+            return
+        if item.attempt > self._settings.max_attempts:
+            await self._poison(item)
+            return
+        batch = open_batch(item, now_ms=self._provider.now_ms(), runtime_version=self._settings.runtime_version)
+        if batch is None:
+            await self._nothing_to_do(item)
+            return
+        orchestration = self._registry.orchestration(batch.name, batch.version)
+        if orchestration is None:
+            await self._unregistered(item, batch)
+            return
+        await self._take_turn(item, batch, orchestration)
+
+    async def _take_turn(self, item: OrchestrationItem, batch: Batch, orchestration: RegisteredOrchestration) -> None:
+        admit(batch, orchestration.version)
+        self._crash.reach("turn.before")
+        loop = asyncio.get_running_loop()
+        turn = await loop.run_in_executor(self._threads, _guarded_turn, batch, orchestration, item)
+        self._crash.reach("turn.before_ack")
+        if await self._ack(item, batch, turn):
+            self._crash.reach("turn.after_ack")
+
+    async def _nothing_to_do(self, item: OrchestrationItem) -> None:
+        if item.is_new and item.messages:
+            await self._provider.abandon_orchestration_item(item.token, delay_ms=_UNREADABLE_DELAY_MS)
+            return
+        commit = TurnCommit(execution_id=item.execution_id, dead_letters=item.undecodable)
+        await self._commit(item.token, commit)
+
+    async def _unregistered(self, item: OrchestrationItem, batch: Batch) -> None:
+        delay = self._settings.unregistered_delay_ms(item.attempt)
+        version = batch.version or "newest"
+        _log.warning(
+            "orchestration %r (%s) is not registered here; %s waits %d ms", batch.name, version, item.instance, delay
+        )
+        await self._provider.abandon_orchestration_item(item.token, delay_ms=delay)
+
+    async def _poison(self, item: OrchestrationItem) -> None:
+        details = PoisonFailure(
+            what=f"orchestration {item.instance}",
+            attempts=item.attempt,
+            max_attempts=self._settings.max_attempts,
+        )
+        _log.error("%s: %s", item.instance, details.display())
+        batch = open_batch(item, now_ms=self._provider.now_ms(), runtime_version=self._settings.runtime_version)
+        if item.history_error is not None or batch is None:
+            await self._fail_unreadable(item, details)
+            return
+        admit(batch, batch.version or DEFAULT_VERSION)
+        await self._ack(item, batch, fail_turn(batch, details))
+
+    async def _fail_unreadable(self, item: OrchestrationItem, details: Failure) -> None:
+        info = await self._provider.get_execution_info(item.instance, item.execution_id)
+        if info is None or info.status != "Running":
+            await self._commit(item.token, TurnCommit(execution_id=item.execution_id, dead_letters=item.undecodable))
+            return
+        failed = events.OrchestrationFailed(
+            event_id=info.event_count + 1,
+            instance=item.instance,
+            execution_id=item.execution_id,
+            timestamp_ms=self._provider.now_ms(),
+            version=self._settings.runtime_version,
+            details=details,
+        )
+        commit = TurnCommit(
+            execution_id=item.execution_id,
+            history_delta=(failed,),
+            metadata=ExecutionMetadata(status="Failed", output=details.display()),
+            dead_letters=item.undecodable,
+        )
+        await self._commit(item.token, commit)
+        self._counters.orchestration_failed(details)
+
+    async def _ack(self, item: OrchestrationItem, batch: Batch, turn: Turn) -> bool:
+        commit = turn.commit
+        if item.undecodable:
+            commit = _with_dead_letters(commit, item)
+        try:
+            await self._commit(item.token, commit)
+        except ProviderError as error:
+            if error.retryable or error.code in ("lock_lost", "closed"):
+                raise
+            _log.exception("turn of %s was refused by the store", item.instance)
+            return await self._record_refusal(item, batch, error)
+        self._running.cancel(commit.cancelled_activities)
+        self._count(batch, turn)
+        return True
+
+    async def _record_refusal(self, item: OrchestrationItem, batch: Batch, refusal: ProviderError) -> bool:
+        details = InfrastructureFailure(operation=refusal.operation, message=refusal.message)
+        batch.ledger.last_event_id = batch.history[-1].event_id if batch.history else len(batch.fresh)
+        if batch.history:
+            batch.fresh.clear()
+        turn = fail_turn(batch, details)
+        try:
+            await self._commit(item.token, turn.commit)
+        except ProviderError:
+            await self._provider.abandon_orchestration_item(item.token, delay_ms=_REFUSED_DELAY_MS)
+            return False
+        self._count(batch, turn)
+        return True
+
+    async def _commit(self, token: str, commit: TurnCommit) -> None:
+        backoff = _ACK_BACKOFF
+        for attempt in range(_ACK_RETRIES + 1):
+            try:
+                await self._provider.ack_orchestration_item(token, commit)
+            except ProviderError as error:
+                if not error.retryable or attempt == _ACK_RETRIES:
+                    raise
+                self._counters.provider_errors += 1
+                await asyncio.sleep(backoff)
+                backoff *= 2
+            else:
+                return
+
+    def _count(self, batch: Batch, turn: Turn) -> None:
+        counters = self._counters
+        if batch.beginning is not None:
+            counters.orch_starts += 1
+        counters.suborchestration_calls += sum(
+            isinstance(each, events.SubOrchestrationScheduled) for each in turn.commit.history_delta
+        )
+        match turn.outcome:
+            case Completed():
+                counters.orch_completions += 1
+            case Failed(details):
+                counters.orchestration_failed(details)
+                _log.warning("%s failed: %s", batch.ledger.instance, details.display())
+            case Continued():
+                counters.orch_continue_as_new += 1
+            case None:
+                pass
+
+    async def _renew(self, tokens: Sequence[str]) -> Sequence[str]:
+        lost: list[str] = []
+        for token in tokens:
+            try:
+                await self._provider.renew_orchestration_item_lock(token, self._settings.orchestrator_lock_timeout_ms)
+            except ProviderError as error:
+                if error.code == "lock_lost":
+                    lost.append(token)
+        return lost
+
+    async def _give_back_quietly(self, item: OrchestrationItem) -> None:
+        try:
+            await self._provider.abandon_orchestration_item(item.token, ignore_attempt=True)
+        except ProviderError:
+            return
+
+
+def _guarded_turn(batch: Batch, orchestration: RegisteredOrchestration, item: OrchestrationItem) -> Turn:
+    try:
+        return run_turn(batch, orchestration.entry, kv=item.kv, new_guid=lambda: str(uuid.uuid4()))
+    except (KeyboardInterrupt, SystemExit) as panic:
+        return fail_turn(batch, ApplicationFailure(message=f"{type(panic).__name__}: {panic}", cause="panicked"))
+
+
+def _with_dead_letters(commit: TurnCommit, item: OrchestrationItem) -> TurnCommit:
+    fields = {name: getattr(commit, name) for name in commit.__struct_fields__}
+    return TurnCommit(**{**fields, "dead_letters": item.undecodable})
