@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
+import shutil
 import stat
-from dataclasses import dataclass
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self, TypedDict
+from typing import Self
+
+# The least of the capabilities that let a process pass through directories closed to it.
+CAPABILITIES = {"dac_read_search": 2, "dac_override": 1}
 
 
 class AccountError(RuntimeError):
     """The account cannot reach what it needs."""
-
-
-class ProcessOptions(TypedDict, total=False):
-    """Arguments for subprocess.run that start a program under another account."""
-
-    user: int
-    group: int
-    extra_groups: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +28,7 @@ class Account:
     uid: int
     gid: int
     switch: bool
+    capability: str = ""
 
     @classmethod
     def choose(cls) -> Self:
@@ -43,20 +43,43 @@ class Account:
             return cls(entry.pw_uid, entry.pw_gid, switch=True)
         raise AccountError("PostgreSQL refuses to run as root and there is no user `nobody`: run as another user")
 
-    def options(self) -> ProcessOptions:
-        """How to start a program under this account."""
-        if not self.switch:
-            return {}
-        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+    def reaching(self, *paths: Path) -> Self:
+        """The same account, able to reach these paths.
 
-    def prepare(self, data_dir: Path, programs: Path) -> None:
-        """Make the data directory and see that the account can reach it and the programs."""
-        if not data_dir.exists():
-            data_dir.mkdir(parents=True)
-            if self.switch:
-                data_dir.chmod(0o711)
-        for path in (data_dir, programs):
-            self._require_reachable(path)
+        Root often works below a directory closed to everyone else, such as /root. The directory
+        stays closed: the server gets the capability to pass through it instead.
+        """
+        closed = next((place for path in paths for place in (path, *path.parents) if not self._may_enter(place)), None)
+        if closed is None:
+            return self
+        for name, bit in CAPABILITIES.items():
+            if shutil.which("setpriv") and _capabilities() >> bit & 1:
+                return replace(self, capability=name)
+        raise AccountError(
+            f"the server runs as user {pwd.getpwuid(self.uid).pw_name}, who may not enter {closed}: "
+            f"choose a path outside it (QUEEN_DATA_DIR), or allow it with `chmod o+x {closed}`"
+        )
+
+    def run(self, command: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+        """Run a program under this account and wait for it."""
+        switched = self.switch and not self.capability
+        return subprocess.run(
+            [*self._prefix(), *command],
+            capture_output=True,
+            text=True,
+            cwd="/",
+            env=environment,
+            check=False,
+            user=self.uid if switched else None,
+            group=self.gid if switched else None,
+            extra_groups=[] if switched else None,
+        )
+
+    def _prefix(self) -> list[str]:
+        if not self.capability:
+            return []
+        who = ["setpriv", f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups"]
+        return [*who, f"--inh-caps=+{self.capability}", f"--ambient-caps=+{self.capability}", "--"]
 
     def own_directory(self, path: Path) -> None:
         """Make a directory that only this account can enter."""
@@ -75,20 +98,20 @@ class Account:
         if self.switch:
             os.chown(path, self.uid, self.gid)
 
-    def _require_reachable(self, path: Path) -> None:
+    def _may_enter(self, directory: Path) -> bool:
+        found = directory.stat()
         if not self.switch:
-            return
-        for directory in [path, *path.parents]:
-            found = directory.stat()
-            if not self._may_enter(found):
-                raise AccountError(
-                    f"the server runs as user {pwd.getpwuid(self.uid).pw_name}, who may not enter {directory}: "
-                    f"choose a path outside it (QUEEN_DATA_DIR), or allow it with `chmod o+x {directory}`"
-                )
-
-    def _may_enter(self, found: os.stat_result) -> bool:
+            return True
         if found.st_uid == self.uid:
             return bool(found.st_mode & stat.S_IXUSR)
         if found.st_gid == self.gid:
             return bool(found.st_mode & stat.S_IXGRP)
         return bool(found.st_mode & stat.S_IXOTH)
+
+
+def _capabilities() -> int:
+    try:
+        match = re.search(r"^CapBnd:\s*([0-9a-f]+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(match[1], 16) if match else 0

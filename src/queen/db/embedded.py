@@ -20,6 +20,7 @@ import fcntl
 import hashlib
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -141,6 +142,8 @@ class EmbeddedServer:
             fcntl.flock(users, fcntl.LOCK_UN)
             if _alone(users):
                 self._shut_down(mode)
+                if self._socket_dir != self.pgdata:
+                    shutil.rmtree(self._socket_dir, ignore_errors=True)
 
     def kill(self) -> None:
         """End the server and its children with SIGKILL, as a power cut would, for crash tests."""
@@ -197,7 +200,10 @@ class EmbeddedServer:
             yield
 
     def _join(self, timeout: float) -> None:
-        self._account.prepare(self.data_dir, self.bin_dir)
+        if not self.data_dir.exists():
+            self.data_dir.mkdir(parents=True)
+            self.data_dir.chmod(0o711 if self._account.switch else 0o700)
+        self._account = self._account.reaching(self.data_dir, self.bin_dir)
         deadline = time.monotonic() + timeout
         with self._lock(timeout):
             users = (self.data_dir / "postgres.users").open("a")
@@ -290,19 +296,12 @@ class EmbeddedServer:
 
     def _watch(self) -> None:
         files = [str(self.data_dir / "postgres.users"), str(self.pgdata / "postmaster.pid")]
-        subprocess.run([sys.executable, "-I", "-S", guard.__file__, *files, str(STOP_LIMIT)], check=True)
+        command = [sys.executable, "-I", "-S", guard.__file__, *files, str(STOP_LIMIT)]
+        quiet = subprocess.DEVNULL
+        subprocess.run(command, check=True, stdin=quiet, stdout=quiet, stderr=quiet)
 
     def _execute(self, program: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        command = [str(self.bin_dir / program), *map(str, arguments)]
-        return subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            cwd="/",
-            env=_environment(),
-            check=False,
-            **self._account.options(),
-        )
+        return self._account.run([str(self.bin_dir / program), *map(str, arguments)], _environment())
 
     def _run(self, program: str, *arguments: str | Path) -> None:
         result = self._execute(program, *arguments)
