@@ -5,9 +5,28 @@ The names users of duroxide-python know are all here, so `import duroxide` can b
 `Worker`, `WorkflowClient`.
 """
 
-from queen.durable.activity import ActivityContext
+from queen.durable.activity_context import ActivityContext
+from queen.durable.client import WorkflowClient, WorkflowHandle
 from queen.durable.context import OrchestrationContext, ScheduledTask, parse_result
+from queen.durable.definition import Activity, Workflow, activity, workflow
+from queen.durable.errors import (
+    ActivityFailed,
+    ActivityTimedOut,
+    CallFailed,
+    ChildFailed,
+    DurableError,
+    NondeterminismDetected,
+    RegistrationError,
+    WorkflowCancelled,
+    WorkflowFailed,
+    WorkflowNotFound,
+    WorkflowTimedOut,
+)
+from queen.durable.provider import Provider, ProviderError
 from queen.durable.replay.limits import MAX_KV_KEYS, MAX_KV_VALUE_BYTES, MAX_TAG_NAME_BYTES
+from queen.durable.replay.promise import Cancelled, Winner
+from queen.durable.retry import RetryPolicy
+from queen.durable.stores import open_provider
 from queen.durable.sync.client import Client
 from queen.durable.sync.providers import SqliteProvider
 from queen.durable.sync.records import (
@@ -28,26 +47,42 @@ from queen.durable.sync.records import (
 )
 from queen.durable.sync.runtime import MetricsSnapshot, Runtime, RuntimeOptions
 from queen.durable.tracing import init_tracing
+from queen.durable.worker import CrashPoints, WorkerSettings
+from queen.durable.worker.worker import Worker
+from queen.durable.workflow_context import WorkflowContext
 
 __all__ = [
     "MAX_KV_KEYS",
     "MAX_KV_VALUE_BYTES",
     "MAX_TAG_NAME_BYTES",
     "MAX_WORKER_TAGS",
+    "Activity",
     "ActivityContext",
+    "ActivityFailed",
+    "ActivityTimedOut",
+    "CallFailed",
+    "Cancelled",
+    "ChildFailed",
     "Client",
+    "CrashPoints",
     "DeleteInstanceResult",
+    "DurableError",
     "Event",
     "ExecutionInfo",
     "InstanceFilter",
     "InstanceInfo",
     "InstanceTree",
     "MetricsSnapshot",
+    "NondeterminismDetected",
     "OrchestrationContext",
     "OrchestrationResult",
+    "Provider",
+    "ProviderError",
     "PruneOptions",
     "PruneResult",
     "QueueDepths",
+    "RegistrationError",
+    "RetryPolicy",
     "Runtime",
     "RuntimeOptions",
     "ScheduledTask",
@@ -55,6 +90,20 @@ __all__ = [
     "SystemMetrics",
     "SystemStats",
     "TagFilter",
+    "Winner",
+    "Worker",
+    "WorkerSettings",
+    "Workflow",
+    "WorkflowCancelled",
+    "WorkflowClient",
+    "WorkflowContext",
+    "WorkflowFailed",
+    "WorkflowHandle",
+    "WorkflowNotFound",
+    "WorkflowTimedOut",
+    "activity",
     "init_tracing",
+    "open_provider",
     "parse_result",
+    "workflow",
 ]

@@ -12,7 +12,7 @@ from queen.durable.replay.machine import Entry
 from queen.durable.replay.syscalls import PREFIX
 
 if TYPE_CHECKING:
-    from queen.durable.activity import ActivityContext
+    from queen.durable.activity_context import ActivityContext
 
 DEFAULT_VERSION = "1.0.0"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from queen.durable.activity import ActivityContext
+from queen.durable.activity_context import ActivityContext
 from queen.durable.codec import dump, load
 from queen.durable.errors import DurableError
 from queen.durable.generators import generator_entry

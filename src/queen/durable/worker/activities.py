@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from queen.durable import messages
-from queen.durable.activity import ActivityContext, activity_context
+from queen.durable.activity_context import ActivityContext, activity_context
 from queen.durable.codec import dump, load
 from queen.durable.events import ApplicationFailure, Failure, PoisonFailure
 from queen.durable.messages import ActivityTask, OrchestratorMessage

@@ -1,0 +1,178 @@
+"""Workflows and activities as typed objects made by decorators and called by reference."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import typing
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar, TypeVarTuple, Unpack, overload
+
+from queen.durable.activity_context import ActivityContext
+from queen.durable.codec import decode, decode_arguments, encode, encode_arguments
+from queen.durable.errors import CallFailed, OrchestrationRaised, RegistrationError
+from queen.durable.registry import DEFAULT_VERSION, RegisteredActivity, RegisteredOrchestration
+from queen.durable.replay.machine import Entry, Machine
+from queen.durable.workflow_context import WorkflowContext
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
+_log = logging.getLogger("queen.durable.trace")
+
+
+class _Signature:
+    """The JSON types of a function's parameters and result, without the context it may ask for."""
+
+    def __init__(self, function: Callable[..., Any], *, always_context: bool) -> None:
+        hints = _hints(function)
+        names = [
+            each.name
+            for each in inspect.signature(function).parameters.values()
+            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+        ]
+        self.takes_context = always_context or (bool(names) and hints.get(names[0]) is ActivityContext)
+        if self.takes_context:
+            names = names[1:]
+        self.parameters = tuple(hints.get(name, Any) for name in names)
+        self.result = hints.get("return", Any)
+
+    def check(self, name: str, arguments: tuple[object, ...]) -> None:
+        if len(arguments) != len(self.parameters):
+            raise TypeError(f"{name} takes {len(self.parameters)} arguments, {len(arguments)} were given")
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function)
+    except NameError as error:
+        raise RegistrationError(
+            f"the annotations of {function.__name__!r} cannot be resolved ({error}); use types defined at module level"
+        ) from error
+
+
+class Activity(Generic[R, *Ts]):
+    """A step with effects: run at least once, its result recorded once. Call it directly in unit tests."""
+
+    def __init__(self, function: Callable[..., Any], name: str | None) -> None:
+        self.function = function
+        self.name = name or function.__name__
+        self._signature = _Signature(function, always_context=False)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The plain function."""
+        return self.function(*arguments)
+
+    def encode(self, arguments: tuple[object, ...]) -> str:
+        """The arguments as the activity's input."""
+        self._signature.check(f"activity {self.name!r}", arguments)
+        return encode_arguments(arguments)
+
+    def decode(self, text: str) -> R:
+        """A recorded result."""
+        result: R = decode(text, self._signature.result)
+        return result
+
+    def registered(self) -> RegisteredActivity:
+        """As the registry wants it."""
+        signature, function = self._signature, self.function
+
+        def arguments(context: ActivityContext, text: str) -> tuple[Any, ...]:
+            decoded = decode_arguments(text, signature.parameters)
+            return (context, *decoded) if signature.takes_context else decoded
+
+        if inspect.iscoroutinefunction(function):
+
+            async def call_async(context: ActivityContext, text: str) -> str:
+                return encode(await function(*arguments(context, text)))
+
+            return RegisteredActivity(self.name, call_async, is_async=True)
+
+        def call(context: ActivityContext, text: str) -> str:
+            return encode(function(*arguments(context, text)))
+
+        return RegisteredActivity(self.name, call, is_async=False)
+
+
+class Workflow(Generic[R, *Ts]):
+    """An `async def` that survives crashes. `version` tells apart the code of running and new instances."""
+
+    def __init__(self, function: Callable[..., Coroutine[Any, Any, R]], name: str | None, version: str) -> None:
+        if not inspect.iscoroutinefunction(function):
+            raise RegistrationError(f"workflow {function.__name__!r} must be an async def")
+        self.function = function
+        self.name = name or function.__name__
+        self.version = version
+        self._signature = _Signature(function, always_context=True)
+
+    def encode(self, arguments: tuple[object, ...]) -> str:
+        """The arguments as the workflow's input."""
+        self._signature.check(f"workflow {self.name!r}", arguments)
+        return encode_arguments(arguments)
+
+    def decode(self, text: str) -> R:
+        """A recorded result."""
+        result: R = decode(text, self._signature.result)
+        return result
+
+    def registered(self) -> RegisteredOrchestration:
+        """As the registry wants it."""
+        return RegisteredOrchestration(self.name, self.version, self.entry)
+
+    @property
+    def entry(self) -> Entry:
+        """What the replay machine runs."""
+        return self._begin
+
+    async def _begin(self, machine: Machine) -> str:
+        started = machine.started
+        try:
+            arguments = decode_arguments(started.input, self._signature.parameters)
+            return encode(await self.function(WorkflowContext(machine), *arguments))
+        except CallFailed as failed:
+            raise OrchestrationRaised(str(failed)) from failed
+        except Exception as error:
+            if not machine.replaying:
+                _log.warning("workflow %s (%s) raised", started.instance, self.name, exc_info=True)
+            raise OrchestrationRaised(f"{type(error).__name__}: {error}") from error
+
+
+@overload
+def activity(function: Callable[[ActivityContext, Unpack[Ts]], Coroutine[Any, Any, R]], /) -> Activity[R, *Ts]: ...
+@overload
+def activity(function: Callable[[Unpack[Ts]], Coroutine[Any, Any, R]], /) -> Activity[R, *Ts]: ...
+@overload
+def activity(function: Callable[[ActivityContext, Unpack[Ts]], R], /) -> Activity[R, *Ts]: ...
+@overload
+def activity(function: Callable[[Unpack[Ts]], R], /) -> Activity[R, *Ts]: ...
+@overload
+def activity(*, name: str) -> Callable[[Callable[..., Any]], Activity[Any, *tuple[Any, ...]]]: ...
+def activity(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
+    """Make a function an activity. Sync functions run on threads, async ones on the worker's loop.
+
+    >>> @activity
+    ... async def charge(card: str, cents: int) -> str: ...
+    """
+    if function is None:
+        return lambda made: Activity(made, name)
+    return Activity(function, name)
+
+
+@overload
+def workflow(function: Callable[[WorkflowContext, Unpack[Ts]], Coroutine[Any, Any, R]], /) -> Workflow[R, *Ts]: ...
+@overload
+def workflow(
+    *, name: str | None = None, version: str = DEFAULT_VERSION
+) -> Callable[[Callable[[WorkflowContext, Unpack[Ts]], Coroutine[Any, Any, R]]], Workflow[R, *Ts]]: ...
+def workflow(
+    function: Callable[..., Any] | None = None, /, *, name: str | None = None, version: str = DEFAULT_VERSION
+) -> Any:
+    """Make an `async def` a workflow.
+
+    >>> @workflow
+    ... async def checkout(ctx: WorkflowContext, order: str) -> str:
+    ...     return await ctx.activity(charge, order, 100)
+    """
+    if function is None:
+        return lambda made: Workflow(made, name, version)
+    return Workflow(function, name, version)
