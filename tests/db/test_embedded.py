@@ -5,8 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -14,6 +12,7 @@ import psycopg
 import pytest
 
 from queen.db.embedded import INSTALLS, EmbeddedServer, EmbeddedServerError
+from tests.support.wait import wait_for
 
 HASTY = {"fsync": "off"}
 USER_PROGRAM = """
@@ -31,13 +30,6 @@ def value(dsn: str, statement: str) -> object:
         cursor = connection.execute(statement.encode())
         row = cursor.fetchone() if cursor.description else None
         return row[0] if row else None
-
-
-def wait_for(condition: Callable[[], bool], limit: float = 20) -> None:
-    deadline = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        time.sleep(0.01)
 
 
 def free_port() -> int:
