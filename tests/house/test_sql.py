@@ -11,7 +11,8 @@ from tests.support.tree import name_of, parse, source_files
 
 STATEMENT = re.compile(
     r"""\s*(
-        select\s+(.*\sfrom\s|\$\d|\d|[\w.]+\() | insert\s+into\s | update\s+\S+\s+set\s | delete\s+from\s | truncate\s+\S+$
+        select\s+(.*\sfrom\s|\$\d|\d|[\w.]+\() | insert\s+into\s | update\s+\S+\s+set\s | delete\s+from\s
+      | truncate\s+\S+$
       | (create|alter|drop)\s+(or\s+replace\s+)?(temp\w*\s+|unlogged\s+|unique\s+)?
         (table|index|function|procedure|view|schema|database|type|sequence|trigger|role|extension)\b
       | with\s+\w+\s+as\s*(materialized\s*)?\( | pragma\s+\w+ | explain\s.*\bselect\b | copy\s+\S+\s+(from|to)\s
