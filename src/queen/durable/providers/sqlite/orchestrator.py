@@ -8,26 +8,12 @@ from typing import Any
 
 import msgspec
 
-from queen.durable.events import HistoryEvent, decode_events, encode_event, event_kind
-from queen.durable.messages import (
-    ActivityTask,
-    ContinueAsNewMessage,
-    OrchestratorMessage,
-    StartMessage,
-    TimerFiredMessage,
-    decode_message,
-    encode_item,
-)
-from queen.durable.model import (
-    CapabilityFilter,
-    KeyValue,
-    OrchestrationItem,
-    TurnCommit,
-    UndecodableMessage,
-    pack_version,
-)
+from queen.durable.events import HistoryEvent, encode_event, event_kind
+from queen.durable.messages import ActivityTask, OrchestratorMessage, TimerFiredMessage, encode_item
+from queen.durable.model import CapabilityFilter, OrchestrationItem, TurnCommit, pack_version
 from queen.durable.provider import ProviderError
 from queen.durable.providers.delta import Delta
+from queen.durable.providers.rows import orchestration_item
 from queen.durable.providers.sqlite.statements import Row, Statements
 
 __all__ = ["QUEUE", "Sent", "abandon", "ack", "enqueue", "fetch", "is_idle", "queue_task", "renew", "send"]
@@ -118,47 +104,18 @@ def _park(store: Statements, instance: str, token: str) -> None:
 
 
 def _item(store: Statements, instance: str, token: str, batch: list[Row], known: Row | None) -> OrchestrationItem:
-    messages, undecodable = _decode(batch)
-    name, version, execution_id, parent, status = known or (None, None, 1, None, None)
-    opener = next((item for item in messages if isinstance(item, (StartMessage, ContinueAsNewMessage))), None)
-    history: list[HistoryEvent] = []
-    history_error = None
-    if known is None or (status == "ContinuedAsNew" and isinstance(opener, ContinueAsNewMessage)):
-        if opener is not None:
-            name, version, execution_id = opener.name, opener.version, opener.execution_id
-            parent = opener.parent_instance
-    else:
-        rows = store.rows("read_history", instance=instance, execution_id=execution_id)
-        try:
-            history = decode_events([row[0] for row in rows])
-        except msgspec.MsgspecError as error:
-            history_error = str(error)
-    return OrchestrationItem(
-        instance=instance,
-        token=token,
-        attempt=max(row[4] for row in batch),
-        name=name,
-        version=version,
-        execution_id=execution_id,
-        history=history,
-        messages=messages,
-        kv={row[0]: KeyValue(row[1], row[2]) for row in store.rows("kv_snapshot", instance=instance)},
-        history_error=history_error,
-        undecodable=undecodable,
-        parent_instance=parent,
-        is_new=known is None,
+    continued = known is not None and known[4] == "ContinuedAsNew" and any(row[2] == _OPENERS[1] for row in batch)
+    texts = None
+    if known is not None and not continued:
+        texts = [row[0] for row in store.rows("read_history", instance=instance, execution_id=known[2])]
+    return orchestration_item(
+        instance,
+        token,
+        known and known[:4],
+        [(message_id, body, attempts) for _, message_id, _, body, attempts in batch],
+        texts,
+        store.rows("kv_snapshot", instance=instance),
     )
-
-
-def _decode(batch: list[Row]) -> tuple[list[OrchestratorMessage], tuple[UndecodableMessage, ...]]:
-    messages: list[OrchestratorMessage] = []
-    broken: list[UndecodableMessage] = []
-    for _, message_id, _, body, _ in batch:
-        try:
-            messages.append(decode_message(body))
-        except msgspec.MsgspecError as error:
-            broken.append(UndecodableMessage(message_id, str(body), str(error)))
-    return messages, tuple(broken)
 
 
 def ack(store: Statements, token: str, commit: TurnCommit) -> Sent:

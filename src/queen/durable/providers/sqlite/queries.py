@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
-from queen.durable.events import HistoryEvent, decode_events
+from queen.durable.events import HistoryEvent
 from queen.durable.model import (
     CustomStatus,
     DeleteCounts,
@@ -21,7 +19,8 @@ from queen.durable.model import (
     QueueDepths,
     SystemMetrics,
 )
-from queen.durable.provider import NEWEST, Provider, ProviderError
+from queen.durable.provider import NEWEST, Provider
+from queen.durable.providers import rows
 from queen.durable.providers.sqlite import admin, orchestrator, reads
 from queen.durable.providers.sqlite.database import Database
 from queen.durable.providers.sqlite.statements import Statements
@@ -46,11 +45,11 @@ class SqliteQueries(Provider):
             execution_id = store.value("latest_execution", instance=instance)
             return _texts(store, instance, execution_id)
 
-        return _decode("read", await self._database.read("read", latest))
+        return rows.history("read", await self._database.read("read", latest))
 
     async def read_with_execution(self, instance: str, execution_id: int) -> list[HistoryEvent]:
         texts = await self._database.read("read", lambda store: _texts(store, instance, execution_id))
-        return _decode("read_with_execution", texts)
+        return rows.history("read_with_execution", texts)
 
     async def append_with_execution(self, instance: str, execution_id: int, events: Sequence[HistoryEvent]) -> None:
         await self._database.write(
@@ -86,26 +85,31 @@ class SqliteQueries(Provider):
         return await self._database.read("list_instances", lambda store: reads.list_instances(store, query))
 
     async def list_executions(self, instance: str) -> list[ExecutionInfo]:
-        return await self._database.read("list_executions", lambda store: reads.executions(store, instance, None))
+        found = await self._database.read(
+            "list_executions", lambda store: store.rows("list_executions", instance=instance, execution_id=None)
+        )
+        return [rows.execution_info(row) for row in found]
 
     async def get_execution_info(self, instance: str, execution_id: int) -> ExecutionInfo | None:
         found = await self._database.read(
-            "get_execution_info", lambda store: reads.executions(store, instance, execution_id)
+            "get_execution_info",
+            lambda store: store.row("list_executions", instance=instance, execution_id=execution_id),
         )
-        return found[0] if found else None
+        return None if found is None else rows.execution_info(found)
 
     async def get_instance_stats(self, instance: str) -> InstanceStats | None:
         return await self._database.read("get_instance_stats", lambda store: reads.stats(store, instance))
 
     async def get_system_metrics(self) -> SystemMetrics:
-        return await self._database.read("get_system_metrics", reads.system_metrics)
+        found = await self._database.read("get_system_metrics", lambda store: store.rows("system_metrics"))
+        return rows.system_metrics(found[0])
 
     async def get_queue_depths(self) -> QueueDepths:
         return await self._database.read("get_queue_depths", reads.queue_depths)
 
     async def list_children(self, instance: str) -> list[str]:
-        rows = await self._database.read("list_children", lambda store: store.rows("list_children", instance=instance))
-        return [row[0] for row in rows]
+        found = await self._database.read("list_children", lambda store: store.rows("list_children", instance=instance))
+        return [row[0] for row in found]
 
     async def get_parent_id(self, instance: str) -> str | None:
         return await self._database.read("get_parent_id", lambda store: reads.parent_id(store, instance))
@@ -132,10 +136,3 @@ def _texts(store: Statements, instance: str, execution_id: int | None) -> list[s
     if execution_id is None:
         return []
     return [row[0] for row in store.rows("read_history", instance=instance, execution_id=execution_id)]
-
-
-def _decode(operation: str, texts: Sequence[str]) -> list[HistoryEvent]:
-    try:
-        return decode_events(texts)
-    except msgspec.MsgspecError as error:
-        raise ProviderError(operation, f"the history cannot be decoded: {error}") from error

@@ -1,10 +1,7 @@
 """Questions about instances, as functions that run on one snapshot."""
 
-from collections.abc import Sequence
-
 from queen.durable.model import (
     CustomStatus,
-    ExecutionInfo,
     InstanceInfo,
     InstancePage,
     InstanceQuery,
@@ -12,16 +9,14 @@ from queen.durable.model import (
     InstanceTree,
     KeyValue,
     QueueDepths,
-    SystemMetrics,
-    unpack_version,
 )
 from queen.durable.provider import ProviderError
+from queen.durable.providers import rows
 from queen.durable.providers.sqlite.orchestrator import QUEUE
-from queen.durable.providers.sqlite.statements import Row, Statements
+from queen.durable.providers.sqlite.statements import Statements
 
 __all__ = [
     "custom_status",
-    "executions",
     "instance_info",
     "instance_tree",
     "kv_values",
@@ -30,7 +25,6 @@ __all__ = [
     "parent_id",
     "queue_depths",
     "stats",
-    "system_metrics",
 ]
 
 
@@ -44,38 +38,20 @@ def custom_status(store: Statements, instance: str, last_seen: int) -> CustomSta
 
 def kv_values(store: Statements, instance: str, key: str | None) -> dict[str, KeyValue]:
     """Live values, of one key or all."""
-    rows = store.rows("kv_live", instance=instance, key=key)
-    return {row[0]: KeyValue(row[1], row[2]) for row in rows}
+    return rows.key_values(store.rows("kv_live", instance=instance, key=key))
 
 
 def instance_info(store: Statements, instance: str) -> InstanceInfo | None:
     """One instance."""
     row = store.row("instance_info", instance=instance)
-    return None if row is None else _info(row)
-
-
-def _info(row: Row) -> InstanceInfo:
-    return InstanceInfo(
-        instance=row[0],
-        name=row[1],
-        version=row[2],
-        current_execution_id=row[3],
-        status=row[4],
-        output=row[5],
-        parent_instance=row[6],
-        created_at_ms=row[7],
-        updated_at_ms=row[8],
-        custom_status=row[9],
-        custom_status_version=row[10],
-        trace_id=row[11],
-    )
+    return None if row is None else rows.instance_info(row)
 
 
 def list_instances(store: Statements, query: InstanceQuery) -> InstancePage:
     """One page, newest first."""
-    rows = store.rows(
+    found = store.rows(
         "list_instances",
-        before=None if query.cursor is None else _position(query.cursor),
+        before=rows.cursor_position(query.cursor),
         name=query.name,
         status=query.status,
         parent_instance=query.parent_instance,
@@ -85,55 +61,13 @@ def list_instances(store: Statements, query: InstanceQuery) -> InstancePage:
         id_prefix=query.id_prefix,
         limit=query.limit + 1,
     )
-    page: Sequence[Row] = rows[: query.limit]
-    more = str(page[-1][12]) if page and len(rows) > query.limit else None
-    return InstancePage([_info(row) for row in page], more)
-
-
-def _position(cursor: str) -> int:
-    if not cursor.isdecimal():
-        raise ProviderError("list_instances", "cursor must be the next_cursor of an earlier page")
-    return int(cursor)
-
-
-def executions(store: Statements, instance: str, execution_id: int | None) -> list[ExecutionInfo]:
-    """Executions, ascending; one of them or all."""
-    return [
-        ExecutionInfo(
-            execution_id=row[0],
-            status=row[1],
-            output=row[2],
-            started_at_ms=row[3],
-            completed_at_ms=row[4],
-            event_count=row[5],
-            pinned_version=None if row[6] is None else unpack_version(row[6]),
-        )
-        for row in store.rows("list_executions", instance=instance, execution_id=execution_id)
-    ]
+    return rows.instance_page(found, query.limit)
 
 
 def stats(store: Statements, instance: str) -> InstanceStats | None:
     """Sizes of one instance."""
     row = store.row("instance_stats", instance=instance)
-    if row is None:
-        return None
-    values = kv_values(store, instance, None)
-    return InstanceStats(
-        event_count=row[0],
-        history_bytes=row[1],
-        carried_events=row[2] or 0,
-        kv_keys=len(values),
-        kv_bytes=sum(len(key.encode()) + len(value.value.encode()) for key, value in values.items()),
-    )
-
-
-def system_metrics(store: Statements) -> SystemMetrics:
-    """Totals."""
-    row = store.row("system_metrics")
-    assert row is not None
-    return SystemMetrics(
-        instances=row[0], executions=row[1], events=row[2], running=row[3], completed=row[4], failed=row[5]
-    )
+    return None if row is None else rows.instance_stats(row, kv_values(store, instance, None))
 
 
 def queue_depths(store: Statements) -> QueueDepths:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from queen.durable.messages import ActivityTask, OrchestratorMessage, decode_task
+from queen.durable.messages import OrchestratorMessage
 from queen.durable.model import LockedTask, SessionConfig, TagFilter
 from queen.durable.provider import ProviderError
+from queen.durable.providers.rows import locked_task
 from queen.durable.providers.sqlite.orchestrator import Sent, send
 from queen.durable.providers.sqlite.statements import Row, Statements
 
@@ -95,12 +96,7 @@ def _lock(store: Statements, row: Row, wanted: Wanted, now: int) -> LockedTask:
     token = secrets.token_hex(16)
     locked = store.row("lock_work_item", id=row[0], token=token, locked_until=now + wanted.lock_timeout_ms)
     assert locked is not None
-    body, attempts, instance, execution_id, activity_id = locked
-    try:
-        return LockedTask(task=decode_task(body), token=token, attempt=attempts)
-    except msgspec.MsgspecError as error:
-        task = ActivityTask(instance=instance, execution_id=execution_id, activity_id=activity_id, name="", input="")
-        return LockedTask(task=task, token=token, attempt=attempts, decode_error=str(error))
+    return locked_task(token, locked)
 
 
 def ack(store: Statements, token: str, completion: OrchestratorMessage | None) -> Sent:

@@ -1,0 +1,75 @@
+"""Whoever asks while a call is in flight rides in the next one."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from queen.durable.provider import ProviderError
+
+__all__ = ["Batcher"]
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class Batcher(Generic[Item, Answer]):
+    """Collects single requests into calls for many; one bad request fails alone."""
+
+    def __init__(
+        self,
+        call: Callable[[list[Item]], Awaitable[list[Answer]]],
+        *,
+        lanes: int = 2,
+        limit: int = 64,
+    ) -> None:
+        self._call = call
+        self._lanes = lanes
+        self._limit = limit
+        self._waiting: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def submit(self, item: Item) -> Answer:
+        """The answer for one item."""
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        if len(self._running) < self._lanes:
+            task = asyncio.create_task(self._drain())
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+        return await future
+
+    async def close(self) -> None:
+        """Wait until everything submitted is answered."""
+        while self._running:
+            await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def _drain(self) -> None:
+        while self._waiting:
+            count = min(self._limit, len(self._waiting))
+            batch = [self._waiting.popleft() for _ in range(count)]
+            await self._answer(batch)
+
+    async def _answer(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
+        try:
+            answers = await self._call([item for item, _ in batch])
+        except ProviderError as error:
+            await self._divide(batch, error)
+            return
+        except BaseException as error:
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(ProviderError("batch", repr(error)))
+            raise
+        for (_, future), answer in zip(batch, answers, strict=True):
+            if not future.done():
+                future.set_result(answer)
+
+    async def _divide(self, batch: list[tuple[Item, asyncio.Future[Answer]]], error: ProviderError) -> None:
+        if len(batch) > 1 and not error.retryable:
+            for single in batch:
+                await self._answer([single])
+            return
+        for _, future in batch:
+            if not future.done():
+                future.set_exception(error)

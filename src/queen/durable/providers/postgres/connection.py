@@ -1,0 +1,90 @@
+"""Calls to the database: a pool, one statement per call, errors in the provider's words."""
+
+import asyncio
+from typing import Any
+
+import asyncpg
+
+from queen.db import migrate
+from queen.durable.provider import ProviderError
+from queen.durable.providers.postgres.schema import Schema
+
+__all__ = ["Database"]
+
+Row = Any
+
+_POOL_SIZE = 10
+_CALL_SECONDS = 30.0
+_RETRIES = 4
+_CONFLICTS = {"40001", "40P01", "QD002"}
+_TRANSIENT_CLASSES = {"08", "40", "53", "55", "57", "58"}
+
+
+class Database:
+    """A pool of connections to one schema."""
+
+    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", schema: Schema) -> None:
+        self._pool = pool
+        self.schema = schema
+
+    @classmethod
+    async def open(cls, url: str, schema: Schema, *, pool_size: int = _POOL_SIZE) -> "Database":
+        """Connect and bring the schema up to date; many processes may do so at once."""
+        try:
+            pool = await asyncpg.create_pool(
+                url, min_size=1, max_size=pool_size, command_timeout=_CALL_SECONDS, server_settings={"jit": "off"}
+            )
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            raise translate("connect", error) from error
+        try:
+            async with pool.acquire() as connection:
+                if not await migrate.is_current(connection, schema.migrations):
+                    await migrate.up(connection, schema.migrations)
+        except BaseException as error:
+            await pool.close()
+            if isinstance(error, (asyncpg.PostgresError, migrate.MigrationError)):
+                raise translate("connect", error) from error
+            raise
+        return cls(pool, schema)
+
+    async def close(self) -> None:
+        """Finish running calls, then close; what does not end in time is cut off."""
+        try:
+            async with asyncio.timeout(5):
+                await self._pool.close()
+        except TimeoutError:
+            self._pool.terminate()
+
+    async def call(self, operation: str, statement: str, *parameters: Any) -> list[Row]:
+        """Run one statement in a transaction of its own; conflicts between transactions are tried again."""
+        for attempt in range(_RETRIES):
+            try:
+                return list(await self._pool.fetch(self.schema[statement], *parameters))
+            except asyncpg.PostgresError as error:
+                if error.sqlstate not in _CONFLICTS or attempt == _RETRIES - 1:
+                    raise translate(operation, error) from error
+                await asyncio.sleep(0.01 * 2**attempt)
+            except (asyncpg.InterfaceError, OSError, TimeoutError) as error:
+                raise translate(operation, error) from error
+        raise AssertionError("unreachable")
+
+    async def value(self, operation: str, statement: str, *parameters: Any) -> Any:
+        """The first column of the first row."""
+        rows = await self.call(operation, statement, *parameters)
+        return rows[0][0] if rows else None
+
+
+def translate(operation: str, error: Exception) -> ProviderError:
+    """Say a driver's error in the provider's words."""
+    text = str(error) or type(error).__name__
+    if not isinstance(error, asyncpg.PostgresError):
+        closed = isinstance(error, asyncpg.InterfaceError) and "clos" in text
+        return ProviderError(operation, text, retryable=not closed, code="closed" if closed else "unavailable")
+    state = error.sqlstate or ""
+    if state == "23505":
+        return ProviderError(operation, text, code="duplicate_event")
+    if state == "QD001":
+        return ProviderError(operation, text, code="lock_lost")
+    if state[:2] in _TRANSIENT_CLASSES or state == "QD002":
+        return ProviderError(operation, text, retryable=True, code="unavailable")
+    return ProviderError(operation, text)

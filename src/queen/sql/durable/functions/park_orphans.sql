@@ -1,0 +1,50 @@
+-- Promises: puts aside the messages just handed out for instances that do not exist and have no start among them: they may
+--   have overtaken their start. Queue events are dropped unless a start is waiting. A parked key becomes ready again when
+--   something arrives for it, or when its start is due. Returns the keys it parked.
+-- Locks: the caller holds the keys.
+create or replace function queen_durable.park_orphans(p_keys text[]) returns text[]
+language plpgsql volatile
+set enable_seqscan = off as $$
+declare
+    v_orphans text[];
+begin
+    select array_agg(k.routing_key)
+    into v_orphans
+    from unnest(p_keys) as wanted (routing_key)
+    join queen_durable.mailbox_keys k on k.queue = 'orchestrator' and k.routing_key = wanted.routing_key
+    where not exists (select from queen_durable.instances i where i.instance = k.routing_key)
+      and not exists (
+        select from queen_durable.mailbox_messages m
+        where m.lock_token = k.lock_token and m.kind in ('StartMessage', 'ContinueAsNewMessage')
+    );
+    if v_orphans is null then
+        return array[]::text[];
+    end if;
+
+    delete from queen_durable.mailbox_messages m
+    using queen_durable.mailbox_keys k
+    where k.queue = 'orchestrator' and k.routing_key = any (v_orphans)
+      and m.lock_token = k.lock_token and m.kind = 'QueueMessage'
+      and not exists (
+        select from queen_durable.mailbox_messages start
+        where start.queue = 'orchestrator' and start.routing_key = k.routing_key and start.kind = 'StartMessage'
+    );
+    update queen_durable.mailbox_messages m
+    set lock_token = null, attempts = greatest(0, m.attempts - 1)
+    where m.queue = 'orchestrator' and m.routing_key = any (v_orphans) and m.lock_token is not null;
+
+    update queen_durable.mailbox_keys k
+    set lock_token = null, locked_until = null, ready_at = (
+        select min(start.visible_at) from queen_durable.mailbox_messages start
+        where start.queue = 'orchestrator' and start.routing_key = k.routing_key
+          and start.kind in ('StartMessage', 'ContinueAsNewMessage')
+    )
+    where k.queue = 'orchestrator' and k.routing_key = any (v_orphans);
+    delete from queen_durable.mailbox_keys k
+    where k.queue = 'orchestrator' and k.routing_key = any (v_orphans)
+      and not exists (
+        select from queen_durable.mailbox_messages m
+        where m.queue = 'orchestrator' and m.routing_key = k.routing_key
+    );
+    return v_orphans;
+end $$;

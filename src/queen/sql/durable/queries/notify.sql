@@ -1,0 +1,2 @@
+-- Tells other processes.
+select pg_notify($1, $2)
