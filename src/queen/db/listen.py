@@ -9,6 +9,8 @@ from typing import Final
 
 import asyncpg
 
+from queen.sql import query
+
 CHANNEL: Final = "queen"
 _RETRY: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 
@@ -52,7 +54,10 @@ class Listener:
 
     async def _listen(self) -> None:
         connection = await asyncpg.connect(
-            self._dsn, timeout=self._timeout, statement_cache_size=0, server_settings={"application_name": "queen-listen"}
+            self._dsn,
+            timeout=self._timeout,
+            statement_cache_size=0,
+            server_settings={"application_name": "queen-listen"},
         )
         lost = asyncio.Event()
         try:
@@ -64,7 +69,7 @@ class Listener:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(lost.wait(), 30)
                 if not lost.is_set():
-                    await connection.execute("select 1", timeout=self._timeout)
+                    await connection.execute(query("engine/ping"), timeout=self._timeout)
         finally:
             self.connected = False
             with suppress(Exception):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import asyncpg
 
 from queen import errors
+from queen.sql import query
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
@@ -162,7 +163,9 @@ class Database:
                 reset=None if direct else _nothing,
             )
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
-            raise errors.StoreUnavailable(f"cannot connect to PostgreSQL: {error or 'no answer in time'}") from error
+            raise errors.StoreUnavailable(
+                f"cannot connect to PostgreSQL: {str(error) or 'no answer in time'}"
+            ) from error
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -212,9 +215,8 @@ class Database:
         return await self._attempt(once)
 
     async def _limit(self, connection: Connection) -> None:
-        await connection.execute(
-            f"set local statement_timeout = {int(self.options.statement_timeout * 1000)};"
-            f" set local lock_timeout = {int(self.options.lock_timeout * 1000)}"
+        await connection.fetch(
+            query("engine/limit"), f"{self.options.statement_timeout}s", f"{self.options.lock_timeout}s"
         )
 
     async def _attempt(self, work: Callable[[Connection], Awaitable[T]]) -> T:

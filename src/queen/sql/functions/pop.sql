@@ -4,12 +4,12 @@
 --   p_partition: only this one. p_lease_seconds null: the queue's. p_auto_ack: the cursor moves at once and no lease is kept.
 --   p_mark: a ready_at below which this caller found nothing lately; a hint that spares walking dead index entries.
 --   The first row (request 0) says how it went: state ok | absent | paused | unregistered | again (gave up on stale candidates, ask
---   again at once: R12), next_ready_at when nothing more is ready now, mark for the next call. Then one row per message.
+--   again at once: R12), next_ready_at when nothing more is ready now, mark for the next call, the queue's id as partition_id, the time as created_at. Then one row per message.
 -- Locks: consumer rows with SKIP LOCKED; partition rows only with SKIP LOCKED, to decide that a lane is drained (R2).
 create or replace function queen.pop(
     p_queue text, p_group text, p_batch integer[], p_partitions integer[], p_lease uuid[],
     p_partition text default null, p_lease_seconds integer default null, p_auto_ack boolean default false,
-    p_mark timestamptz default '-infinity'
+    p_mark timestamptz default null
 ) returns table (request integer, state text, next_ready_at timestamptz, mark timestamptz, partition_id bigint, partition_name text,
                  seq bigint, message_id uuid, transaction_id text, trace_id uuid, parent_id uuid, payload jsonb,
                  created_at timestamptz, is_encrypted boolean, producer_sub text, retry_count integer, delivery_count integer,
@@ -23,7 +23,7 @@ declare
     v_only     bigint;
     v_now      timestamptz;
     v_expires  timestamptz;
-    v_mark     timestamptz := p_mark;
+    v_mark     timestamptz := coalesce(p_mark, '-infinity');
     v_first    timestamptz;
     v_plain    boolean;
     v_state    text := 'ok';
@@ -49,7 +49,7 @@ begin
     end if;
     select s.filled into v_filled from queen.subscriptions s where s.queue_id = q.id and s.consumer_group = p_group;
     if not coalesce(v_filled, false) or q.paused then
-        return query select 0, case when q.paused and v_filled then 'paused' else 'unregistered' end, null::timestamptz, p_mark, null::bigint,
+        return query select 0, case when q.paused and v_filled then 'paused' else 'unregistered' end, null::timestamptz, p_mark, q.id,
             null::text, null::bigint, null::uuid, null::text, null::uuid, null::uuid, null::jsonb, null::timestamptz, null::boolean,
             null::text, null::integer, null::integer, null::timestamptz;
         return;
@@ -138,7 +138,7 @@ begin
              where pc.partition_id = v_only and pc.consumer_group = p_group;
         end if;
     end if;
-    return query select 0, v_state, v_next, coalesce(v_first, p_mark), null::bigint, null::text, null::bigint, null::uuid, null::text,
+    return query select 0, v_state, v_next, v_first, q.id, null::text, null::bigint, null::uuid, null::text,
         null::uuid, null::uuid, null::jsonb, v_now, null::boolean, null::text, null::integer, null::integer, v_expires;
     if cardinality(a_id) = 0 then
         return;

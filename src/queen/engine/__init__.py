@@ -1,0 +1,174 @@
+"""The engine: ordered queues on PostgreSQL, one method per verb. Knows nothing of HTTP.
+
+async with Engine.connect("postgresql://...") as engine:
+    await engine.push([NewMessage(queue="orders", partition="customer-456", payload='{"n": 1}')])
+    messages = await engine.pop(PopRequest(queue="orders", batch=10))
+    await engine.ack_messages(messages)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from queen.db.listen import Listener
+from queen.db.pool import Database, Isolation, PoolOptions
+from queen.engine.ack import Acker
+from queen.engine.batching import BatchSizes
+from queen.engine.dead_letters import DeadLetters, Selection
+from queen.engine.encryption import KeyRing
+from queen.engine.pop import Popper
+from queen.engine.push import Pusher
+from queen.engine.queues import Queues
+from queen.engine.transaction import Committed, RolledBack, Transactor
+from queen.engine.wake import Wake
+from queen.model import Ack, Acked, LeaseAck, Message, NewMessage, PopRequest, Pushed, Renewal
+from queen.sql import query
+
+if TYPE_CHECKING:
+    from queen.db.pool import Connection
+
+__all__ = ["Committed", "Engine", "KeyRing", "RolledBack", "Selection"]
+
+
+class Engine:
+    """Queues on one database, for one process."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        keys: KeyRing | None = None,
+        listen_url: str | None = None,
+        poll: float = 1.0,
+        batch_limit: int = 10_000,
+        lanes: int = 2,
+    ) -> None:
+        self.database = database
+        self.keys = keys or KeyRing()
+        self.wake = Wake(database, notify=True)
+        self._listener = Listener(listen_url, self.wake.heard) if listen_url else None
+        self._pusher = Pusher(database, self.keys, self.wake, lanes=lanes)
+        self._popper = Popper(database, self.keys, self.wake, poll=poll, batch_limit=batch_limit)
+        self._acker = Acker(database, self.wake)
+        self._transactor = Transactor(database, self._pusher, self.wake)
+        self.queues = Queues(database, self.keys, self.wake)
+        self.dead_letters = DeadLetters(database, self.keys, self.wake)
+
+    @classmethod
+    def connect(
+        cls, dsn: str, *, options: PoolOptions | None = None, listen: bool = True, keys: KeyRing | None = None
+    ) -> Engine:
+        """An engine on a database of its own pool; enter it to open the connections."""
+        return cls(Database(dsn, options), keys=keys, listen_url=dsn if listen else None)
+
+    async def open(self) -> None:
+        """Connect and begin to listen for wake-ups."""
+        await self.database.open()
+        if self._listener is not None:
+            self._listener.start()
+
+    async def stop(self) -> None:
+        """Hand out nothing more, answer whoever waits, and finish what is under way."""
+        self._popper.stop()
+        await self._popper.drain()
+        await self._pusher.drain()
+        await self._acker.drain()
+
+    async def close(self) -> None:
+        """Stop, and let go of every connection."""
+        await self.stop()
+        await self.wake.close()
+        if self._listener is not None:
+            await self._listener.stop()
+        await self.database.close()
+
+    async def __aenter__(self) -> Engine:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def push(self, items: Sequence[NewMessage]) -> list[Pushed]:
+        """Store all items or none, in order; the same transaction id in a partition is stored once."""
+        return await self._pusher.push(items)
+
+    async def pop(self, request: PopRequest) -> list[Message]:
+        """Take waiting messages under a lease; with `wait` stand in line for them."""
+        return await self._popper.pop(request)
+
+    async def pop_matching(self, namespace: str | None, task: str | None, request: PopRequest) -> list[Message]:
+        """Take from the first queue of a namespace and/or task that has something, by priority."""
+        return await self._popper.pop_matching(namespace, task, request)
+
+    async def register(self, queue: str, group: str, *, mode: str = "all") -> None:
+        """Make a group known to a queue before its first pop."""
+        await self._popper.register(queue, group, mode)
+
+    async def ack(self, acks: Sequence[Ack]) -> list[Acked]:
+        """Say what became of single messages."""
+        return await self._acker.ack(acks)
+
+    async def ack_leases(self, acks: Sequence[LeaseAck]) -> list[Acked]:
+        """Everything up to a seq is done, for whole leases: the fast form."""
+        return await self._acker.ack_leases(acks)
+
+    async def ack_messages(self, messages: Sequence[Message]) -> list[Acked]:
+        """Everything in these popped messages is done: one acknowledgement per partition."""
+        last: dict[tuple[int, UUID], Message] = {}
+        for message in messages:
+            if message.lease_id is not None:
+                known = last.get((message.partition_id, message.lease_id))
+                if known is None or message.seq > known.seq:
+                    last[message.partition_id, message.lease_id] = message
+        return await self._acker.ack_leases(
+            [
+                LeaseAck(partition_id=partition, lease_id=lease, up_to=message.seq, group=message.group)
+                for (partition, lease), message in last.items()
+            ]
+        )
+
+    async def renew(self, leases: Sequence[UUID], seconds: int) -> list[Renewal]:
+        """Let leases live at least `seconds` longer."""
+        return await self._acker.renew(leases, seconds)
+
+    async def release(self, leases: Sequence[UUID], delay_ms: int = 0) -> list[int]:
+        """Hand leases back; their messages are delivered again, uncounted."""
+        return await self._acker.release(leases, delay_ms)
+
+    async def transaction(
+        self,
+        pushes: Sequence[NewMessage] = (),
+        acks: Sequence[Ack] = (),
+        *,
+        leases: Sequence[UUID] = (),
+        work: Callable[[Connection], Awaitable[None]] | None = None,
+        isolation: Isolation = "read_committed",
+        at_once: bool = True,
+    ) -> Committed:
+        """Pushes, acks and the caller's own statements in one commit, or none of them."""
+        return await self._transactor.transaction(
+            pushes, acks, leases=leases, work=work, isolation=isolation, at_once=at_once
+        )
+
+    async def delete_message(self, partition_id: int, transaction_id: str) -> bool:
+        """Remove one message by hand; tells whether there was one."""
+        return bool(
+            (await self.database.fetchrow(query("engine/delete_message"), partition_id, transaction_id))["existed"]
+        )
+
+    async def horizon(self) -> int:
+        """X such that every message with `pos` < X is committed and none below it will appear."""
+        return int((await self.database.fetchrow(query("engine/advance_horizon")))["position"])
+
+    @property
+    def parked(self) -> dict[str, int]:
+        """How many pops wait, by queue."""
+        return self._popper.parked
+
+    @property
+    def batch_sizes(self) -> dict[str, list[BatchSizes]]:
+        """How many requests shared each database call, by verb."""
+        return {"push": self._pusher.sizes, "ack": self._acker.sizes}

@@ -1,0 +1,107 @@
+"""Micro-batching: whoever arrives while a database call is under way rides the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+
+
+@dataclass(slots=True)
+class BatchSizes:
+    """How many requests shared each database call so far."""
+
+    calls: int = 0
+    requests: int = 0
+    largest: int = 0
+
+    def note(self, size: int) -> None:
+        """Count one call."""
+        self.calls += 1
+        self.requests += size
+        self.largest = max(self.largest, size)
+
+
+@dataclass(slots=True)
+class _Waiting(Generic[Request, Answer]):
+    request: Request
+    weight: int
+    answer: asyncio.Future[Answer]
+
+
+@dataclass(slots=True)
+class Coalescer(Generic[Request, Answer]):
+    """Runs `call` on all requests that gathered while the previous call ran.
+
+    `call` answers each request by itself: a value, or the exception that belongs to that request
+    alone. When the call fails as a whole and had several requests, each is tried alone, so that
+    one bad request fails alone (I11).
+    """
+
+    call: Callable[[Sequence[Request]], Awaitable[Sequence[Answer | Exception]]]
+    limit: int = 1000
+    sizes: BatchSizes = field(default_factory=BatchSizes)
+    _queue: deque[_Waiting[Request, Answer]] = field(default_factory=deque)
+    _worker: asyncio.Task[None] | None = None
+
+    async def submit(self, request: Request, weight: int = 1) -> Answer:
+        """Have one request answered; `weight` counts against the size of a call."""
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._queue.append(_Waiting(request, weight, answer))
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._run(), name="queen-coalesce")
+        return await answer
+
+    async def drain(self) -> None:
+        """Wait until nothing is under way."""
+        while self._worker is not None:
+            await asyncio.wait([self._worker])
+
+    async def _run(self) -> None:
+        try:
+            # One turn of the loop lets callers that are ready now share the first call.
+            await asyncio.sleep(0)
+            while self._queue:
+                await self._serve(self._take())
+        finally:
+            self._worker = None
+
+    def _take(self) -> list[_Waiting[Request, Answer]]:
+        batch: list[_Waiting[Request, Answer]] = []
+        weight = 0
+        while self._queue and (not batch or weight + self._queue[0].weight <= self.limit):
+            waiting = self._queue.popleft()
+            if not waiting.answer.done():
+                batch.append(waiting)
+                weight += waiting.weight
+        return batch
+
+    async def _serve(self, batch: list[_Waiting[Request, Answer]]) -> None:
+        if not batch:
+            return
+        self.sizes.note(len(batch))
+        try:
+            answers = await self.call([waiting.request for waiting in batch])
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers
+            if len(batch) == 1:
+                _settle(batch[0], error)
+                return
+            for waiting in batch:
+                await self._serve([waiting])
+            return
+        for waiting, answer in zip(batch, answers, strict=True):
+            _settle(waiting, answer)
+
+
+def _settle(waiting: _Waiting[Request, Answer], answer: Answer | Exception) -> None:
+    if waiting.answer.done():
+        return
+    if isinstance(answer, Exception):
+        waiting.answer.set_exception(answer)
+    else:
+        waiting.answer.set_result(answer)

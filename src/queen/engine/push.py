@@ -1,0 +1,286 @@
+"""push: store messages in order, once."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+import msgspec
+
+from queen import errors
+from queen.db.pool import Database, OutcomeUnknown, Row
+from queen.engine.batching import BatchSizes, Coalescer
+from queen.engine.encryption import KeyRing
+from queen.engine.wake import Wake
+from queen.ids import uuid7s
+from queen.model import MAX_NAME, MAX_TRANSACTION_ID, NewMessage, Pushed, PushStatus
+from queen.sql import query
+
+if TYPE_CHECKING:
+    from queen.db.pool import Connection
+
+Woken = list[tuple[str, int]]
+
+# Calls of up to this many messages share database calls; larger ones are a batch already.
+SMALL: Final = 64
+_BUSY_DELAYS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25)
+_ATTEMPTS: Final = 3
+
+
+def validate(items: Sequence[NewMessage]) -> None:
+    """Raise InvalidRequest for the first item PostgreSQL would refuse or cut."""
+    for item in items:
+        if len(item.queue.encode()) > MAX_NAME or "\0" in item.queue:
+            raise errors.InvalidRequest("queue", f"queue must be a name of at most {MAX_NAME} bytes without NUL")
+        if len(item.partition.encode()) > MAX_NAME or "\0" in item.partition:
+            raise errors.InvalidRequest(
+                "partition", f"partition must be a name of at most {MAX_NAME} bytes without NUL"
+            )
+        transaction = item.transaction_id
+        if transaction is not None and not (1 <= len(transaction) <= MAX_TRANSACTION_ID and "\0" not in transaction):
+            raise errors.InvalidRequest(
+                "transaction_id", f"transactionId must have 1 to {MAX_TRANSACTION_ID} characters and no NUL"
+            )
+        if item.producer_sub is not None and "\0" in item.producer_sub:
+            raise errors.InvalidRequest("producer_sub", "producerSub must not contain NUL")
+
+
+class Pusher:
+    """Stores messages for an engine."""
+
+    def __init__(self, database: Database, keys: KeyRing, wake: Wake, *, lanes: int = 2) -> None:
+        self._database = database
+        self._keys = keys
+        self._wake = wake
+        self._encrypted: set[str] = set()
+        self._lanes = [Coalescer(self._together, limit=1000) for _ in range(lanes)]
+        # Creating a partition can wait for someone who is creating the same one, so it has a lane of its own.
+        self._nursery = Coalescer(self._create_together, limit=200)
+
+    @property
+    def sizes(self) -> list[BatchSizes]:
+        """How the micro-batches of each lane went."""
+        return [lane.sizes for lane in (*self._lanes, self._nursery)]
+
+    async def push(self, items: Sequence[NewMessage]) -> list[Pushed]:
+        """Store all items or none; creates queues and partitions on first use."""
+        if not items:
+            return []
+        validate(items)
+        items = mint(items)
+        try:
+            return await self._store(self._sealed(items))
+        except errors.EncryptionRequired:
+            return await self._store(await self._seal(items))
+
+    async def prepare(self, items: Sequence[NewMessage]) -> list[NewMessage]:
+        """Validated, numbered and sealed items for `push_in`; safe to use again when it is repeated."""
+        validate(items)
+        return await self._seal(mint(items))
+
+    async def push_in(self, connection: Connection, items: list[NewMessage]) -> tuple[list[Pushed], Woken]:
+        """Store prepared items inside a transaction; whoever they woke is to be told once it has committed."""
+        if not items:
+            return [], []
+        call = Call([items])
+        rows = await connection.fetch(query("engine/push"), *call.arguments())
+        return _single(call.answers(rows)), call.woken(rows)
+
+    async def _store(self, items: list[NewMessage]) -> list[Pushed]:
+        if len(items) > SMALL:
+            return await self._alone(items)
+        # One lane per partition: calls for the same partition never wait for each other's locks.
+        first = items[0]
+        lane = self._lanes[zlib.crc32(f"{first.queue}\0{first.partition}".encode()) % len(self._lanes)]
+        async with asyncio.timeout(self._database.options.lock_timeout + self._database.options.statement_timeout):
+            for delay in (*_BUSY_DELAYS, *[_BUSY_DELAYS[-1]] * int(self._database.options.lock_timeout * 4)):
+                try:
+                    return await lane.submit(items, weight=len(items))
+                except errors.PartitionBusy:
+                    await asyncio.sleep(delay)
+                except _Absent:
+                    lane = self._nursery
+                except OutcomeUnknown:
+                    return await self._alone(items, careful=True)
+        raise errors.PartitionBusy(
+            f"partition {first.partition!r} of queue {first.queue!r} is held by another transaction; try again"
+        )
+
+    async def _alone(self, items: list[NewMessage], *, careful: bool = False) -> list[Pushed]:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                call = Call([items], careful=careful)
+                rows = await self._database.fetch(query("engine/push"), *call.arguments())
+                return _single(self._verdicts(call, rows))
+            except OutcomeUnknown:
+                if attempt == _ATTEMPTS:
+                    raise
+                careful = True
+                await asyncio.sleep(0.1 * attempt)
+        raise AssertionError("unreachable")
+
+    async def _together(self, calls: Sequence[list[NewMessage]]) -> Sequence[list[Pushed] | Exception]:
+        call = Call(calls, wait=False, create=False)
+        return self._verdicts(call, await self._database.fetch(query("engine/push"), *call.arguments()))
+
+    async def _create_together(self, calls: Sequence[list[NewMessage]]) -> Sequence[list[Pushed] | Exception]:
+        call = Call(calls, wait=False, create=True)
+        return self._verdicts(call, await self._database.fetch(query("engine/push"), *call.arguments()))
+
+    def _verdicts(self, call: Call, rows: list[Row]) -> list[list[Pushed] | Exception]:
+        for queue, queue_id in call.woken(rows):
+            self._wake.ready(queue, queue_id)
+        return call.answers(rows)
+
+    def _sealed(self, items: list[NewMessage]) -> list[NewMessage]:
+        if not self._encrypted:
+            return items
+        return [
+            _Sealed(**{**msgspec.structs.asdict(item), "payload": self._keys.seal(item.payload)})
+            if item.queue in self._encrypted and not isinstance(item, _Sealed)
+            else item
+            for item in items
+        ]
+
+    async def _seal(self, items: list[NewMessage]) -> list[NewMessage]:
+        rows = await self._database.fetch(query("engine/encrypted_queues"), list({item.queue for item in items}))
+        self._encrypted.update(row["name"] for row in rows)
+        return self._sealed(items)
+
+    async def drain(self) -> None:
+        """Wait until nothing is under way."""
+        for lane in (*self._lanes, self._nursery):
+            await lane.drain()
+
+
+def _single(answers: list[list[Pushed] | Exception]) -> list[Pushed]:
+    answer = answers[0]
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+class _Sealed(NewMessage, frozen=True, kw_only=True):
+    """A message whose payload is an envelope already."""
+
+
+class _Absent(Exception):
+    """The call names a queue or partition that does not exist yet: to be created on its own."""
+
+
+def mint(items: Sequence[NewMessage]) -> list[NewMessage]:
+    """Give every message its id before the first attempt, so that a repeated one is recognised."""
+    ids = uuid7s(len(items))
+    return [
+        item if item.id is not None else msgspec.structs.replace(item, id=new)
+        for item, new in zip(items, ids, strict=True)
+    ]
+
+
+class Call:
+    """The arguments of one database call for one or more callers, and the way back from its rows."""
+
+    def __init__(
+        self, calls: Sequence[Sequence[NewMessage]], *, wait: bool = True, careful: bool = False, create: bool = True
+    ) -> None:
+        self._calls = calls
+        self._wait, self._careful, self._create = wait, careful, create
+        numbers: dict[tuple[str, str], int] = {}
+        placed: list[list[tuple[int, int, NewMessage]]] = []
+        for caller, items in enumerate(calls):
+            for place, item in enumerate(items):
+                lane = numbers.setdefault((item.queue, item.partition), len(numbers))
+                if lane == len(placed):
+                    placed.append([])
+                placed[lane].append((caller, place, item))
+        self.lanes = list(numbers)
+        self._placed = placed
+        self._flat = [entry for lane in placed for entry in lane]
+
+    def arguments(self) -> tuple[Any, ...]:
+        """The parameters of queen.push_messages, in order; arrays nobody needs are null."""
+        items = [item for _, _, item in self._flat]
+        transactions = [item.transaction_id for item in items]
+        return (
+            [queue for queue, _ in self.lanes],
+            [partition for _, partition in self.lanes],
+            [number for number, lane in enumerate(self._placed, 1) for _ in lane],
+            [rank for lane in self._placed for rank in range(len(lane))],
+            [item.id for item in items],
+            [item.payload for item in items],
+            _unless_empty(transactions),
+            _unless_empty([item.trace_id for item in items]),
+            _unless_empty([item.parent_id for item in items]),
+            _unless_empty([item.deliver_at for item in items]),
+            _unless_empty([item.producer_sub for item in items]),
+            _unless_empty([True if isinstance(item, _Sealed) else None for item in items]),
+            [caller + 1 for caller, _, _ in self._flat] if len(self._calls) > 1 else None,
+            self._wait,
+            self._careful or self._repeats(transactions),
+            self._create,
+        )
+
+    def _repeats(self, transactions: list[str | None]) -> bool:
+        if len(transactions) == 1:
+            return False
+        given = [
+            (item.queue, item.partition, name)
+            for (_, _, item), name in zip(self._flat, transactions, strict=True)
+            if name is not None
+        ]
+        return len(set(given)) < len(given)
+
+    def woken(self, rows: list[Row]) -> Woken:
+        """The queues of which some lane had nothing waiting until this call."""
+        return list({(self.lanes[row["lane"] - 1][0], row["queue_id"]) for row in rows if row["woken"]})
+
+    def answers(self, rows: list[Row]) -> list[list[Pushed] | Exception]:
+        """Each caller's results in the order of its items, or the reason nothing of it was stored."""
+        found: list[dict[int, Pushed]] = [{} for _ in self._calls]
+        failed: dict[int, Exception] = {}
+        for row in rows:
+            if row["item"] is None:
+                for rank, (caller, place, item) in enumerate(self._placed[row["lane"] - 1]):
+                    found[caller][place] = _pushed(item, "queued", item.id, row["partition_id"], row["seq"] + rank)
+                continue
+            caller, place, item = self._flat[row["item"] - 1]
+            if row["status"] in ("queued", "duplicate", "scheduled"):
+                found[caller][place] = _pushed(item, row["status"], row["message_id"], row["partition_id"], row["seq"])
+            else:
+                failed[caller] = _refused(row, item)
+        return [
+            failed.get(caller) or [found[caller][place] for place in range(len(items))]
+            for caller, items in enumerate(self._calls)
+        ]
+
+
+def _unless_empty(values: list[Any]) -> list[Any] | None:
+    return values if any(value is not None for value in values) else None
+
+
+def _pushed(item: NewMessage, status: PushStatus, found: UUID | None, partition_id: int, seq: int | None) -> Pushed:
+    assert found is not None
+    return Pushed(
+        status=status,
+        id=found,
+        queue=item.queue,
+        partition=item.partition,
+        partition_id=partition_id,
+        transaction_id=item.transaction_id or str(found),
+        seq=seq,
+        trace_id=item.trace_id,
+    )
+
+
+def _refused(row: Row, item: NewMessage) -> Exception:
+    if row["status"] == "absent":
+        return _Absent()
+    if row["status"] == "busy":
+        return errors.PartitionBusy(f"partition {item.partition!r} of queue {item.queue!r} is busy; try again")
+    return errors.QueueFull(
+        f"queue {item.queue!r} is full: {row['depth']} of {row['queue_limit']} messages",
+        figures={"queue": item.queue, "depth": row["depth"], "limit": row["queue_limit"]},
+    )

@@ -1,0 +1,2 @@
+-- Wakes the other processes that wait on these queues.
+select pg_notify('queen', $1)

@@ -1,0 +1,2 @@
+-- One queue by name.
+select * from queen.queues where name = $1

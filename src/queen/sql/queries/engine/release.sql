@@ -1,0 +1,2 @@
+-- Hands leases back.
+select * from queen.release($1, $2)

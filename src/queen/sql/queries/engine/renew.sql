@@ -1,0 +1,2 @@
+-- Extends leases.
+select * from queen.renew($1, $2)
