@@ -42,6 +42,11 @@ class WorkerCore:
         )
         self._tasks: list[asyncio.Task[None]] = []
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no turn and no activity runs here."""
+        return self._turns.is_idle and self._activities.is_idle
+
     async def start(self) -> None:
         """Begin to fetch work."""
         loops: list[Coroutine[Any, Any, None]] = [

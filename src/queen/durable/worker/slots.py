@@ -39,6 +39,11 @@ class SlotLoop(ABC, Generic[Item]):
     async def handle(self, item: Item) -> None:
         """Do the work of one item; must not raise."""
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether every slot is free."""
+        return not self._busy
+
     async def run(self) -> None:
         """Fetch and handle until stopped."""
         backoff = _FIRST_BACKOFF

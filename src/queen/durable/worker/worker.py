@@ -45,6 +45,11 @@ class Worker:
         """What the worker did since it started."""
         return self._core.counters
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no turn and no activity runs here."""
+        return self._core.is_idle
+
     async def start(self) -> None:
         """Begin to fetch work."""
         await self._core.start()
