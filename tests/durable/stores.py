@@ -1,0 +1,94 @@
+"""Stores for tests: an address, a clock moved by hand, a way in behind the provider's back."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import sqlite3
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import asyncpg
+
+from queen.db import migrate
+from queen.durable.mailbox import EventStore, Mailbox
+from queen.durable.provider import Provider
+from queen.durable.providers.postgres.mailbox import PostgresMailbox
+from queen.durable.providers.postgres.provider import PostgresProvider
+from queen.durable.providers.sqlite.mailbox import SqliteMailbox
+from queen.durable.providers.sqlite.provider import SqliteProvider
+from queen.durable.providers.wake import Clock
+from tests.support.postgres import TEMPLATE, Postgres, run_directory
+
+DURABLE_TEMPLATE = "queen_durable_template"
+
+
+@dataclass
+class ManualClock:
+    """Time stands still until it is moved."""
+
+    now: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+
+    def __call__(self) -> int:
+        return self.now
+
+    def advance(self, milliseconds: int) -> None:
+        self.now += milliseconds
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a store is: a file, or a database."""
+
+    kind: str
+    where: str
+
+    async def open(self, clock: Clock | None = None) -> Provider:
+        if self.kind == "sqlite":
+            return await (SqliteProvider.open(self.where, clock=clock) if clock else SqliteProvider.open(self.where))
+        return await PostgresProvider.connect(self.where, clock=clock, pool_size=4)
+
+    async def open_mailbox(self, clock: Clock | None = None) -> SqliteMailbox | PostgresMailbox:
+        if self.kind == "sqlite":
+            return await (SqliteMailbox.open(self.where, clock=clock) if clock else SqliteMailbox.open(self.where))
+        return await PostgresMailbox.connect(self.where, clock=clock, pool_size=4)
+
+    async def execute(self, statement: str, *parameters: Any) -> list[Any]:
+        """Run SQL behind the provider's back; ``{}`` stands for the schema, ``?`` for parameters."""
+        if self.kind == "sqlite":
+            with sqlite3.connect(self.where, timeout=10) as connection:
+                rows: list[Any] = connection.execute(statement.replace("{}", ""), parameters).fetchall()
+            connection.close()
+            return rows
+        text = statement.replace("{}", "queen_durable.")
+        for number in range(1, len(parameters) + 1):
+            text = text.replace("?", f"${number}", 1)
+        direct = await asyncpg.connect(self.where)
+        try:
+            return list(await direct.fetch(text, *parameters))
+        finally:
+            await direct.close()
+
+
+AnyMailbox = Mailbox | EventStore
+
+
+def make_durable_template(postgres: Postgres) -> None:
+    """A template with both schemas, made once per run; whoever comes second waits and finds it done."""
+    with (run_directory() / "durable.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = run_directory() / "durable.done"
+        if done.exists():
+            return
+        postgres.execute("create database {} template {}", DURABLE_TEMPLATE, TEMPLATE)
+        asyncio.run(_migrate(postgres.dsn(DURABLE_TEMPLATE)))
+        done.touch()
+
+
+async def _migrate(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await migrate.up(connection, migrate.DURABLE)
+    finally:
+        await connection.close()
