@@ -11,6 +11,7 @@ import psutil
 import psycopg
 import pytest
 
+from queen.db import embedded
 from queen.db.embedded import INSTALLS, EmbeddedServer, EmbeddedServerError
 from tests.support.wait import wait_for
 
@@ -204,9 +205,11 @@ def alive(server: psutil.Process) -> bool:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused by PostgreSQL")
-def test_root_may_work_below_a_closed_directory(scratch: Path) -> None:
+def test_root_may_work_below_a_closed_directory(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     closed = scratch / "closed"
     closed.mkdir(mode=0o700)
+    (closed / "programs").symlink_to(embedded.binaries(18).parent)
+    monkeypatch.setattr(embedded, "binaries", lambda major: closed / "programs" / "bin")
     with EmbeddedServer.start(closed / "data", settings=HASTY) as server:
         assert value(server.dsn(), "select 1") == 1
         assert server.pid is not None

@@ -78,7 +78,14 @@ class Account:
     def _prefix(self) -> list[str]:
         if not self.capability:
             return []
-        who = ["setpriv", f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups"]
+        # Without this bit access(2), which PostgreSQL asks about its programs, leaves capabilities out.
+        who = [
+            "setpriv",
+            f"--reuid={self.uid}",
+            f"--regid={self.gid}",
+            "--clear-groups",
+            "--securebits=+no_setuid_fixup",
+        ]
         return [*who, f"--inh-caps=+{self.capability}", f"--ambient-caps=+{self.capability}", "--"]
 
     def own_directory(self, path: Path) -> None:
