@@ -13,7 +13,7 @@ QueenError                          code, status (HTTP), retryable, figures
 │  ├─ QueueFull                     QUEUE_FULL               429   with depth and limit
 │  └─ PartitionBusy                 PARTITION_BUSY           503   held by someone's open transaction
 ├─ TransactionConflict              TRANSACTION_CONFLICT     503   serialisation failure or deadlock, retried in vain
-├─ StoreUnavailable                 STORE_UNAVAILABLE        503   no database, no connection in time, statement timed out
+├─ StoreUnavailable                 STORE_UNAVAILABLE        503   no database, or no answer in time
 │  └─ SchemaOutdated                SCHEMA_OUTDATED          503   run `queen migrate up`
 └─ InternalError                    INTERNAL                 500   a defect of Queen's
 ```

@@ -11,7 +11,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 import asyncpg
 
@@ -122,7 +122,7 @@ class Database:
         except TimeoutError:
             pool.terminate()
 
-    async def __aenter__(self) -> Database:
+    async def __aenter__(self) -> Self:
         await self.open()
         return self
 

@@ -9,7 +9,7 @@ async with Engine.connect("postgresql://...") as engine:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from queen.db.listen import Listener
@@ -84,7 +84,7 @@ class Engine:
             await self._listener.stop()
         await self.database.close()
 
-    async def __aenter__(self) -> Engine:
+    async def __aenter__(self) -> Self:
         await self.open()
         return self
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -90,17 +90,11 @@ class Acker:
                 for call in calls
             ]
         rows = iter(await self._database.fetch(query("engine/ack_leases"), *_lease_arguments(flat), False))
-        return [
-            _unless_busy(call_rows := [next(rows) for _ in call]) or [self._lease_acked(r) for r in call_rows]
-            for call in calls
-        ]
+        return [_unless_busy([next(rows) for _ in call], self._lease_acked) for call in calls]
 
     async def _messages_together(self, calls: Sequence[Sequence[Ack]]) -> list[list[Acked] | Exception]:
         rows = iter(await self._database.fetch(query("engine/ack_messages"), *message_arguments(calls), False, False))
-        return [
-            _unless_busy(call_rows := [next(rows) for _ in call]) or [self._acked(r) for r in call_rows]
-            for call in calls
-        ]
+        return [_unless_busy([next(rows) for _ in call], self._acked) for call in calls]
 
     def _lease_acked(self, row: Row) -> Acked:
         if row["released"]:
@@ -129,10 +123,10 @@ def read_acked(row: Row) -> Acked:
     )
 
 
-def _unless_busy(rows: list[Row]) -> Exception | None:
+def _unless_busy(rows: list[Row], read: Callable[[Row], Acked]) -> list[Acked] | Exception:
     if any(row["status"] == "busy" for row in rows):
         return errors.PartitionBusy("a partition is held by another transaction; try again")
-    return None
+    return [read(row) for row in rows]
 
 
 def _lease_arguments(acks: Sequence[LeaseAck]) -> tuple[Any, ...]:

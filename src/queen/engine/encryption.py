@@ -66,8 +66,6 @@ class KeyRing:
             data = base64.b64decode(envelope.encrypted) + base64.b64decode(envelope.auth_tag)
             return key.decrypt(base64.b64decode(envelope.iv), data, None).decode()
         except (msgspec.MsgspecError, binascii.Error, UnicodeDecodeError) as error:
-            raise EncryptionUnavailable(
-                f"the message is marked encrypted but is no sealed envelope: {error}"
-            ) from error
+            raise EncryptionUnavailable(f"the message is marked encrypted but is no envelope: {error}") from error
         except InvalidTag as error:
             raise EncryptionUnavailable("the message cannot be decrypted with the configured keys") from error
