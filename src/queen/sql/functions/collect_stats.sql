@@ -1,6 +1,6 @@
 -- Promises: adds what happened since the last run to the current minute of every queue (pushed, popped, acked, failed) and notes its lag:
 --   messages the slowest group has to get, and the age of the oldest of them. Exact: differences of running totals. Removes buckets
---   older than p_keep.
+--   older than p_keep and the ticks of services older than an hour.
 -- Locks: stats rows; nothing of the verbs.
 create or replace function queen.collect_stats(p_keep interval default '30 days') returns bigint
 language plpgsql volatile as $$
@@ -49,5 +49,6 @@ begin
     )
     select count(*) into v_count from added;
     delete from queen.stats where bucket < v_now - p_keep;
+    delete from queen.service_ticks where started_at < v_now - interval '1 hour';
     return v_count;
 end $$;

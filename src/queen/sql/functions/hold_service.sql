@@ -1,5 +1,5 @@
 -- Promises: true when p_holder may run this tick of a service: nobody else holds it, or the holder's time ran out, and the tick (slot =
---   time divided by the interval) has not run yet. A tick is run by one holder, once.
+--   time divided by the interval) has not run yet. A tick is run by one holder, once, and written down.
 -- Locks: the service's row.
 create or replace function queen.hold_service(p_service text, p_holder text, p_interval_ms bigint) returns boolean
 language plpgsql volatile as $$
@@ -13,5 +13,9 @@ begin
        set holder = excluded.holder, expires_at = excluded.expires_at, interval_ms = excluded.interval_ms, slot = excluded.slot,
            last_start_at = excluded.last_start_at
      where (s.holder = excluded.holder or s.expires_at < v_now) and s.slot < v_slot;
-    return found;
+    if not found then
+        return false;
+    end if;
+    insert into queen.service_ticks (service, slot, holder, started_at) values (p_service, v_slot, p_holder, v_now);
+    return true;
 end $$;

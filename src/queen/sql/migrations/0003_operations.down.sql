@@ -1,5 +1,6 @@
 drop table queen.horizon;
 drop table queen.settings;
+drop table queen.service_ticks;
 drop table queen.service_leases;
 drop table queen.stream_state;
 drop table queen.stream_queries;

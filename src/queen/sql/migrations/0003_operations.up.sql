@@ -86,6 +86,14 @@ create table queen.service_leases (
     last_result   jsonb
 );
 
+create table queen.service_ticks (
+    service    text not null,
+    slot       bigint not null,
+    holder     text not null,
+    started_at timestamptz not null,
+    primary key (service, slot)
+);
+
 create table queen.settings (
     key        text primary key,
     value      jsonb not null,

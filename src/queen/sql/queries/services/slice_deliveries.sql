@@ -1,0 +1,2 @@
+-- Makes and drops slices of the delivery log.
+select * from queen.slice_deliveries()
