@@ -1,0 +1,1 @@
+"""One module per noun; each has `ROUTES`, and `app.MODULES` names it."""
