@@ -28,7 +28,7 @@ from queen.durable.replay.promise import Cancelled, Winner
 from queen.durable.retry import RetryPolicy
 from queen.durable.stores import open_provider
 from queen.durable.sync.client import Client
-from queen.durable.sync.providers import SqliteProvider
+from queen.durable.sync.providers import PostgresProvider, SqliteProvider
 from queen.durable.sync.records import (
     MAX_WORKER_TAGS,
     DeleteInstanceResult,
@@ -76,6 +76,7 @@ __all__ = [
     "NondeterminismDetected",
     "OrchestrationContext",
     "OrchestrationResult",
+    "PostgresProvider",
     "Provider",
     "ProviderError",
     "PruneOptions",

@@ -16,6 +16,7 @@ from queen.durable.replay.machine import Entry, Machine
 from queen.durable.workflow_context import WorkflowContext
 
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 Ts = TypeVarTuple("Ts")
 
 _log = logging.getLogger("queen.durable.trace")
@@ -51,7 +52,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         ) from error
 
 
-class Activity(Generic[R, *Ts]):
+class Activity(Generic[R_co, *Ts]):
     """A step with effects: run at least once, its result recorded once. Call it directly in unit tests."""
 
     def __init__(self, function: Callable[..., Any], name: str | None) -> None:
@@ -68,9 +69,9 @@ class Activity(Generic[R, *Ts]):
         self._signature.check(f"activity {self.name!r}", arguments)
         return encode_arguments(arguments)
 
-    def decode(self, text: str) -> R:
+    def decode(self, text: str) -> R_co:
         """A recorded result."""
-        result: R = decode(text, self._signature.result)
+        result: R_co = decode(text, self._signature.result)
         return result
 
     def registered(self) -> RegisteredActivity:
@@ -94,10 +95,10 @@ class Activity(Generic[R, *Ts]):
         return RegisteredActivity(self.name, call, is_async=False)
 
 
-class Workflow(Generic[R, *Ts]):
+class Workflow(Generic[R_co, *Ts]):
     """An `async def` that survives crashes. `version` tells apart the code of running and new instances."""
 
-    def __init__(self, function: Callable[..., Coroutine[Any, Any, R]], name: str | None, version: str) -> None:
+    def __init__(self, function: Callable[..., Coroutine[Any, Any, R_co]], name: str | None, version: str) -> None:
         if not inspect.iscoroutinefunction(function):
             raise RegistrationError(f"workflow {function.__name__!r} must be an async def")
         self.function = function
@@ -110,9 +111,9 @@ class Workflow(Generic[R, *Ts]):
         self._signature.check(f"workflow {self.name!r}", arguments)
         return encode_arguments(arguments)
 
-    def decode(self, text: str) -> R:
+    def decode(self, text: str) -> R_co:
         """A recorded result."""
-        result: R = decode(text, self._signature.result)
+        result: R_co = decode(text, self._signature.result)
         return result
 
     def registered(self) -> RegisteredOrchestration:

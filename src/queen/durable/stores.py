@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from queen.durable.provider import Provider
+from queen.durable.providers.postgres.provider import PostgresProvider
+from queen.durable.providers.postgres.schema import DEFAULT_SCHEMA
 from queen.durable.providers.sqlite.provider import SqliteProvider
 from queen.durable.providers.wake import Clock, system_clock
 
 
-async def open_provider(url: str, *, clock: Clock = system_clock) -> Provider:
-    """A store for workflows: `sqlite:///path`, `sqlite::memory:` or a plain path.
+async def open_provider(url: str, *, schema: str | None = None, clock: Clock | None = None) -> Provider:
+    """A store for workflows: a `postgresql://` URL, `sqlite:///path`, `sqlite::memory:` or a plain path.
 
-    Use it as `async with await open_provider(url) as provider`.
+    Use it as `async with await open_provider(url) as provider`. `schema` is for PostgreSQL only.
     """
-    return await SqliteProvider.open(url, clock=clock)
+    if url.startswith(("postgresql://", "postgres://")):
+        return await PostgresProvider.connect(url, schema=schema or DEFAULT_SCHEMA, clock=clock)
+    if schema is not None:
+        raise ValueError("schema is an option of PostgreSQL stores only")
+    return await SqliteProvider.open(url, clock=clock or system_clock)

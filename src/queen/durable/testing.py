@@ -26,7 +26,6 @@ from queen.durable.worker.worker import Worker
 __all__ = ["CrashPoint", "CrashPoints", "ManualClock", "WorkflowEnvironment", "check_replay", "eventually"]
 
 R = TypeVar("R")
-T = TypeVar("T")
 
 _LOOK_SECONDS = 0.002
 
@@ -128,16 +127,15 @@ class WorkflowEnvironment:
             await self.skip(timedelta(milliseconds=ahead))
 
 
-async def eventually(
-    look: Callable[[], Awaitable[T | None]] | Callable[[], T | None], *, within: float = 10.0, what: str = "it"
-) -> T:
-    """Ask again and again until the answer is true; `TimeoutError` when it does not become so in time."""
+async def eventually(look: Callable[[], Any], *, within: float = 10.0, what: str = "it") -> Any:
+    """Ask (or await) again and again until the answer is true; `TimeoutError` when that takes too long."""
     deadline = time.monotonic() + within
     while True:
-        answer = look()
-        found = await answer if isinstance(answer, Awaitable) else answer
+        found = look()
+        if isinstance(found, Awaitable):
+            found = await found
         if found:
             return found
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what} did not happen within {within} s")
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(_LOOK_SECONDS)

@@ -102,12 +102,17 @@ def admit(batch: Batch, resolved_version: str) -> None:
 
 
 def _beginning(item: OrchestrationItem) -> Beginning | None:
-    over = bool(item.history) and isinstance(item.history[-1], Terminal)
+    ended = bool(item.history) and isinstance(item.history[-1], Terminal)
     for message in item.messages:
-        if isinstance(message, messages.ContinueAsNewMessage) and over and message.execution_id > item.execution_id:
-            return message
-        if isinstance(message, messages.StartMessage) and not item.history and item.is_new:
-            return message
+        match message:
+            case messages.ContinueAsNewMessage():
+                next_one = item.execution_id + 1 if ended else item.execution_id
+                if message.execution_id == next_one and (ended or not item.history):
+                    return message
+            case messages.StartMessage() if item.is_new and not item.history:
+                return message
+            case _:
+                continue
     return None
 
 

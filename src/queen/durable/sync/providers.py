@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from queen.durable.provider import Provider, ProviderError
+from queen.durable.providers.postgres.provider import PostgresProvider as AsyncPostgresProvider
 from queen.durable.providers.sqlite.provider import SqliteProvider as AsyncSqliteProvider
 from queen.durable.sync.loop import LoopThread
 
@@ -57,6 +58,20 @@ class SqliteProvider(Store):
     def in_memory(cls) -> Self:
         """A store that lives as long as this object."""
         return cls(AsyncSqliteProvider.in_memory())
+
+
+class PostgresProvider(Store):
+    """Durable instances in a schema of a PostgreSQL database."""
+
+    @classmethod
+    def connect(cls, url: str) -> Self:
+        """Use the default schema; it is made and migrated when missing."""
+        return cls(AsyncPostgresProvider.connect(url))
+
+    @classmethod
+    def connect_with_schema(cls, url: str, schema: str) -> Self:
+        """Use a schema of your own, so that many tenants share one database."""
+        return cls(AsyncPostgresProvider.connect(url, schema=schema))
 
 
 def _close(thread: LoopThread, provider: Provider) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from queen.durable.activity_context import ActivityContext
 from queen.durable.codec import dump, load
@@ -74,40 +74,70 @@ class Runtime:
         self._crash_points = crash_points
         self._core: WorkerCore | None = None
 
-    def register_activity(self, name: str, fn: F | None = None) -> Any:
+    @overload
+    def register_activity(self, name: str) -> Callable[[F], F]: ...
+    @overload
+    def register_activity(self, name: str, fn: F) -> F: ...
+    def register_activity(self, name: str, fn: Callable[..., Any] | None = None) -> Any:
         """Register `fn(ctx, input)`, sync or async; also usable as a decorator."""
+        return self._activity(name, fn)
 
-        def register(function: F) -> F:
+    @overload
+    def register_orchestration(self, name: str) -> Callable[[F], F]: ...
+    @overload
+    def register_orchestration(self, name: str, fn: F) -> F: ...
+    def register_orchestration(self, name: str, fn: Callable[..., Any] | None = None) -> Any:
+        """Register a generator function `fn(ctx, input)`; also usable as a decorator."""
+        return self._orchestration(name, DEFAULT_VERSION, fn)
+
+    @overload
+    def register_orchestration_versioned(self, name: str, version: str) -> Callable[[F], F]: ...
+    @overload
+    def register_orchestration_versioned(self, name: str, version: str, fn: F) -> F: ...
+    def register_orchestration_versioned(self, name: str, version: str, fn: Callable[..., Any] | None = None) -> Any:
+        """Register one version of an orchestration; versions are registered in ascending order."""
+        return self._orchestration(name, version, fn)
+
+    @overload
+    def register_activity_typed(self, name: str) -> Callable[[F], F]: ...
+    @overload
+    def register_activity_typed(self, name: str, fn: F) -> F: ...
+    def register_activity_typed(self, name: str, fn: Callable[..., Any] | None = None) -> Any:
+        """As `register_activity`."""
+        return self._activity(name, fn)
+
+    @overload
+    def register_orchestration_typed(self, name: str) -> Callable[[F], F]: ...
+    @overload
+    def register_orchestration_typed(self, name: str, fn: F) -> F: ...
+    def register_orchestration_typed(self, name: str, fn: Callable[..., Any] | None = None) -> Any:
+        """As `register_orchestration`."""
+        return self._orchestration(name, DEFAULT_VERSION, fn)
+
+    @overload
+    def register_orchestration_versioned_typed(self, name: str, version: str) -> Callable[[F], F]: ...
+    @overload
+    def register_orchestration_versioned_typed(self, name: str, version: str, fn: F) -> F: ...
+    def register_orchestration_versioned_typed(
+        self, name: str, version: str, fn: Callable[..., Any] | None = None
+    ) -> Any:
+        """As `register_orchestration_versioned`."""
+        return self._orchestration(name, version, fn)
+
+    def _activity(self, name: str, fn: Callable[..., Any] | None) -> Any:
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
             _refused_as_runtime_error(lambda: self._registry.add_activity(_activity(name, function)))
             return function
 
         return register if fn is None else register(fn)
 
-    def register_orchestration(self, name: str, fn: F | None = None) -> Any:
-        """Register a generator function `fn(ctx, input)`; also usable as a decorator."""
-        return self.register_orchestration_versioned(name, DEFAULT_VERSION, fn)
-
-    def register_orchestration_versioned(self, name: str, version: str, fn: F | None = None) -> Any:
-        """Register one version of an orchestration; versions are registered in ascending order."""
-
-        def register(function: F) -> F:
+    def _orchestration(self, name: str, version: str, fn: Callable[..., Any] | None) -> Any:
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
             made = RegisteredOrchestration(name, version, generator_entry(function))
             _refused_as_runtime_error(lambda: self._registry.add_orchestration(made))
             return function
 
         return register if fn is None else register(fn)
-
-    def register_activity_typed(self, name: str, fn: F | None = None) -> Any:
-        """As `register_activity`."""
-        return self.register_activity(name, fn)
-
-    def register_orchestration_typed(self, name: str, fn: F | None = None) -> Any:
-        """As `register_orchestration`."""
-        return self.register_orchestration(name, fn)
-
-    def register_orchestration_versioned_typed(self, name: str, version: str, fn: F | None = None) -> Any:
-        """As `register_orchestration_versioned`."""
-        return self.register_orchestration_versioned(name, version, fn)
 
     def start(self) -> None:
         """Begin to work, on a thread of the store."""

@@ -30,6 +30,8 @@ class WorkerCore:
         settings: WorkerSettings | None = None,
         *,
         client: Callable[[], Any] | None = None,
+        runs_turns: bool = True,
+        runs_activities: bool = True,
         crash: CrashPoints | None = None,
     ) -> None:
         self.counters = Counters()
@@ -40,6 +42,8 @@ class WorkerCore:
         self._activities = ActivityLoop(
             provider, registry, self._settings, self.counters, running, crash, client or (lambda: None)
         )
+        self._runs_turns = runs_turns
+        self._runs_activities = runs_activities
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -49,13 +53,11 @@ class WorkerCore:
 
     async def start(self) -> None:
         """Begin to fetch work."""
-        loops: list[Coroutine[Any, Any, None]] = [
-            self._turns.run(),
-            self._activities.run(),
-            self._turns.renewal.run(),
-            self._activities.renewal.run(),
-            self._keep_sessions(),
-        ]
+        loops: list[Coroutine[Any, Any, None]] = []
+        if self._runs_turns:
+            loops += [self._turns.run(), self._turns.renewal.run()]
+        if self._runs_activities:
+            loops += [self._activities.run(), self._activities.renewal.run(), self._keep_sessions()]
         self._tasks = [asyncio.ensure_future(each) for each in loops]
 
     async def stop(self, timeout: float = 1.0) -> None:

@@ -15,6 +15,7 @@ Item = TypeVar("Item")
 _log = logging.getLogger("queen.durable.worker")
 _FIRST_BACKOFF = 0.2
 _LONGEST_BACKOFF = 3.0
+_GIVE_BACK_SECONDS = 5.0
 
 
 class SlotLoop(ABC, Generic[Item]):
@@ -73,6 +74,7 @@ class SlotLoop(ABC, Generic[Item]):
         self._freed.set()
         if self._fetching is not None:
             self._fetching.cancel()
+            await asyncio.wait({self._fetching}, timeout=_GIVE_BACK_SECONDS)
         if self._busy:
             await asyncio.wait(self._busy, timeout=timeout)
         for task in list(self._busy):

@@ -19,7 +19,10 @@ from queen.durable.worker.settings import WorkerSettings
 
 
 class Worker:
-    """Runs workflows and activities against a store, inside `async with`."""
+    """Runs workflows and activities against a store, inside `async with`.
+
+    A worker without activities leaves all activities to others, one without workflows all workflows.
+    """
 
     def __init__(
         self,
@@ -37,7 +40,13 @@ class Worker:
             registry.add_orchestration(workflow.registered())
         self._provider = provider
         self._core = WorkerCore(
-            provider, registry, settings, client=lambda: WorkflowClient(provider), crash=crash_points
+            provider,
+            registry,
+            settings,
+            client=lambda: WorkflowClient(provider),
+            runs_turns=bool(workflows),
+            runs_activities=bool(activities),
+            crash=crash_points,
         )
 
     @property

@@ -1,0 +1,1 @@
+"""The surface users write against."""

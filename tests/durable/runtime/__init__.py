@@ -1,0 +1,1 @@
+"""The whole runtime on real stores."""
