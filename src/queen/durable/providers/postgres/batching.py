@@ -56,11 +56,9 @@ class Batcher(Generic[Item, Answer]):
         except ProviderError as error:
             await self._divide(batch, error)
             return
-        except BaseException as error:
-            for _, future in batch:
-                if not future.done():
-                    future.set_exception(ProviderError("batch", repr(error)))
-            raise
+        except Exception as error:  # noqa: BLE001 whoever asked gets it
+            await self._divide(batch, ProviderError("batch", f"{type(error).__name__}: {error}"))
+            return
         for (_, future), answer in zip(batch, answers, strict=True):
             if not future.done():
                 future.set_result(answer)

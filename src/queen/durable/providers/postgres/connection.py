@@ -77,6 +77,8 @@ class Database:
 def translate(operation: str, error: Exception) -> ProviderError:
     """Say a driver's error in the provider's words."""
     text = str(error) or type(error).__name__
+    if isinstance(error, asyncpg.DataError):
+        return ProviderError(operation, text)
     if not isinstance(error, asyncpg.PostgresError):
         closed = isinstance(error, asyncpg.InterfaceError) and "clos" in text
         return ProviderError(operation, text, retryable=not closed, code="closed" if closed else "unavailable")
