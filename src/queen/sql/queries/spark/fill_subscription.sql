@@ -1,0 +1,3 @@
+-- Promises: the next cursors of a new group; true while there are more.
+-- Locks: see queen.fill_subscription.
+select queen.fill_subscription(j ->> 'queue', j ->> 'group') as more from (select current_setting('queen.ask')::jsonb as j) s
