@@ -16,6 +16,7 @@ begin
     select coalesce(array_agg(n.id), '{}') into v_ids
       from (select id from queen.partitions where queue_id = v_queue order by id for no key update) n;
     perform from queen.partition_consumers where partition_id = any (v_ids) order by partition_id, consumer_group for no key update;
+    perform queen.note_removal(p.id, p.next_seq) from queen.partitions p where p.id = any (v_ids);
     delete from queen.messages where partition_id = any (v_ids);
     get diagnostics v_count = row_count;
     update queen.partition_consumers c

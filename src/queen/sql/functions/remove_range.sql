@@ -14,6 +14,7 @@ begin
     if v_to < p.first_seq then
         return 0;
     end if;
+    perform queen.note_removal(p_partition, v_to);
     delete from queen.messages where partition_id = p_partition and seq between p.first_seq and v_to;
     get diagnostics v_count = row_count;
     if p.has_skips then
