@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from queen.db.pool import OutcomeUnknown
+
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
@@ -40,7 +42,8 @@ class Coalescer(Generic[Request, Answer]):
 
     `call` answers each request by itself: a value, or the exception that belongs to that request
     alone. When the call fails as a whole and had several requests, each is tried alone, so that
-    one bad request fails alone (I11).
+    one bad request fails alone (I11); not when nobody knows whether the call was carried out:
+    then every caller hears that, and decides what is safe to repeat.
     """
 
     call: Callable[[Sequence[Request]], Awaitable[Sequence[Answer | Exception]]]
@@ -87,6 +90,10 @@ class Coalescer(Generic[Request, Answer]):
         self.sizes.note(len(batch))
         try:
             answers = await self.call([waiting.request for waiting in batch])
+        except OutcomeUnknown as error:
+            for waiting in batch:
+                _settle(waiting, error)
+            return
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers
             if len(batch) == 1:
                 _settle(batch[0], error)
