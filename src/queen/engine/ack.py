@@ -44,7 +44,7 @@ class Acker:
                 if delay is not None:
                     await asyncio.sleep(delay)
         rows = await self._database.fetch(query("engine/ack_leases"), *_lease_arguments(acks), True)
-        return [self._lease_acked(row) for row in rows]
+        return [self._lease_acked(row) for row in sorted(rows, key=_entry)]
 
     async def ack(self, acks: Sequence[Ack]) -> list[Acked]:
         """The outcome of single messages, decided once per call, partition and group."""
@@ -89,7 +89,8 @@ class Acker:
                 ]
                 for call in calls
             ]
-        rows = iter(await self._database.fetch(query("engine/ack_leases"), *_lease_arguments(flat), False))
+        found = await self._database.fetch(query("engine/ack_leases"), *_lease_arguments(flat), False)
+        rows = iter(sorted(found, key=_entry))
         return [_unless_busy([next(rows) for _ in call], self._lease_acked) for call in calls]
 
     async def _messages_together(self, calls: Sequence[Sequence[Ack]]) -> list[list[Acked] | Exception]:
@@ -121,6 +122,10 @@ def read_acked(row: Row) -> Acked:
         queue=row["queue_name"],
         partition=row["partition_name"],
     )
+
+
+def _entry(row: Row) -> int:
+    return int(row["entry"])
 
 
 def _unless_busy(rows: list[Row], read: Callable[[Row], Acked]) -> list[Acked] | Exception:

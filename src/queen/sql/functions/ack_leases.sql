@@ -2,7 +2,7 @@
 --   The cursor moves to p_up_to (never back, never past the batch), the retry count starts again, the lease ends when the batch is
 --   done and the lane becomes ready when more is waiting. A token that is no longer in the row is 'lost' and changes nothing (I4); one
 --   that only ran out of time is still good (R10). p_wait false: a row someone else holds is 'busy' (R6). Each (partition, group) at
---   most once. One row per entry.
+--   most once. One row per entry, in any order.
 -- Locks: consumer rows by (partition, group); partition rows of lanes that look drained, only with SKIP LOCKED (R2).
 create or replace function queen.ack_leases(
     p_partition bigint[], p_group text[], p_lease uuid[], p_up_to bigint[], p_wait boolean default true
@@ -11,97 +11,65 @@ language plpgsql volatile
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
 set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-    v_n       integer := cardinality(p_partition);
-    v_now     timestamptz;
-    v_visit   integer[] := '{}';
-    v_drained bigint[] := '{}';
-    v_status  text[] := array_fill(case when p_wait then 'lost' else 'busy' end, array[v_n]);
-    v_cursor  bigint[] := array_fill(null::bigint, array[v_n]);
-    v_count   bigint[] := array_fill(0::bigint, array[v_n]);
-    v_done    boolean[] := array_fill(false, array[v_n]);
-    v_head    bigint[] := array_fill(null::bigint, array[v_n]);
-    v_sure    boolean[] := array_fill(false, array[v_n]);
-    v_ready   timestamptz[] := array_fill(null::timestamptz, array[v_n]);
-    v_idle    integer[] := array_fill(0, array[v_n]);
-    v_queue   bigint[] := array_fill(null::bigint, array[v_n]);
-    v_logged  boolean[] := array_fill(false, array[v_n]);
-    v_from    bigint[] := array_fill(null::bigint, array[v_n]);
-    v_to      bigint[] := array_fill(null::bigint, array[v_n]);
-    v_leased  timestamptz[] := array_fill(null::timestamptz, array[v_n]);
-    e         integer;
-    k         integer := 1;
-    c         record;
+    a       record;  -- arrays by the order of the locks: what was locked and what becomes of it
+    v_heads bigint[];
+    v_acked integer;
 begin
-    for c in select * from queen.lock_lanes(p_partition, p_group, p_wait) loop
-        e := c.entry;
-        if c.lease_id is null or c.lease_id is distinct from p_lease[e] then
-            v_status[e] := 'lost';
-            continue;
-        end if;
-        v_status[e] := 'acked';
-        v_visit := v_visit || e;
-        v_cursor[e] := least(greatest(c.cursor, p_up_to[e]), c.batch_to);
-        v_count[e] := v_cursor[e] - c.cursor;
-        v_done[e] := v_cursor[e] >= c.batch_to;
-        v_head[e] := c.next_seq;
-        v_idle[e] := c.idle_ms;
-        v_queue[e] := c.queue_id;
-        v_logged[e] := c.delivery_log and v_done[e];
-        v_from[e] := c.batch_from;
-        v_to[e] := c.batch_to;
-        v_leased[e] := c.lease_acquired_at;
-        if v_done[e] and c.next_seq <= v_cursor[e] + 1 then
-            v_drained := v_drained || c.partition_id;
-        end if;
-    end loop;
-
-    if cardinality(v_drained) > 0 then
-        for c in select p.id, p.next_seq from queen.partitions p where p.id = any (v_drained) order by p.id
-                    for no key update skip locked loop
-            while p_partition[v_visit[k]] < c.id loop k := k + 1; end loop;
-            while p_partition[v_visit[k]] = c.id loop
-                v_head[v_visit[k]] := c.next_seq;
-                v_sure[v_visit[k]] := true;
-                k := k + 1;
-            end loop;
-        end loop;
+    -- The heads are read plainly: more waiting is certain, drained has to be looked at again under the partition's lock.
+    select array_agg(l.entry) as entries, array_agg(l.partition_id) as ids, array_agg(l.lease_id = p_lease[l.entry]) as owned,
+           array_agg(l.cursor) as was, array_agg(least(greatest(l.cursor, p_up_to[l.entry]), l.batch_to)) as cursors,
+           array_agg(p_up_to[l.entry] >= l.batch_to or l.cursor >= l.batch_to) as done,
+           array_agg(l.next_seq) as heads, array_agg(l.idle_ms) as idle, array_agg(l.queue_id) as queues,
+           array_agg(l.delivery_log) as logged, array_agg(l.batch_from) as first, array_agg(l.batch_to) as last,
+           array_agg(l.lease_acquired_at) as leased,
+           array_agg(l.partition_id) filter (where l.lease_id = p_lease[l.entry] and l.next_seq <= l.batch_to + 1
+                                               and (p_up_to[l.entry] >= l.batch_to or l.cursor >= l.batch_to)) as drained
+      into a
+      from queen.lock_lanes(p_partition, p_group, p_wait) l;
+    if a.drained is not null then
+        v_heads := queen.drained_heads(a.ids, a.drained);
     end if;
-
-    v_now := queen.clock();
-    foreach e in array v_visit loop
-        if v_done[e] then
-            if v_head[e] > v_cursor[e] + 1 then
-                v_ready[e] := v_now;
-                v_idle[e] := 0;
-            elsif v_sure[e] then
-                v_idle[e] := 0;
-            else
-                v_idle[e] := least(greatest(v_idle[e] * 2, 30), 250);
-                v_ready[e] := v_now + make_interval(secs => v_idle[e] / 1000.0);
-            end if;
-        end if;
-    end loop;
-
-    update queen.partition_consumers pc
-       set last_consumed_seq = l.cursor, last_consumed_at = v_now,
-           total_messages_consumed = pc.total_messages_consumed + l.n,
-           total_batches_consumed = pc.total_batches_consumed + case when l.done then 1 else 0 end,
-           retry_count = case when l.n > 0 then 0 else pc.retry_count end,
-           delivery_count = case when l.n > 0 then 0 else pc.delivery_count end,
-           idle_ms = l.idle,
-           ready_at = case when l.done then l.ready else pc.ready_at end,
-           lease_id = case when not l.done then pc.lease_id end
-      from unnest(p_partition, p_group, v_cursor, v_count, v_done, v_ready, v_idle) l(id, name, cursor, n, done, ready, idle)
-     where l.cursor is not null and pc.partition_id = l.id and pc.consumer_group = l.name;
-
-    insert into queen.deliveries (queue_id, partition_id, batch_from, batch_to, leased_at, ended_at, retry_count, failed, lease_id,
-                                  outcome, consumer_group)
-    select l.queue, l.id, l.first, l.last, l.leased, v_now, 0, 0, l.lease, 'completed', l.name
-      from unnest(p_partition, p_group, v_queue, v_from, v_to, v_leased, p_lease, v_logged)
-           l(id, name, queue, first, last, leased, lease, logged)
-     where l.logged;
-
     return query
-        select l.place::integer, l.status, l.done, l.n, l.queue
-          from unnest(v_status, v_done, v_count, v_queue) with ordinality l(status, done, n, queue, place);
+        with decided as materialized (
+            select d.entry, d.id, p_group[d.entry] as name, d.was, d.cursor, d.done, d.queue, d.logged, d.first, d.last, d.leased, d.ready,
+                   case when d.done and d.ready > d.now then (extract(epoch from d.ready - d.now) * 1000)::integer else 0 end as idle, d.now
+              from (select x.*, c.now, case
+                           when not x.done then null
+                           when coalesce(x.sure, x.head) > x.cursor + 1 then c.now
+                           when x.sure is null then
+                               c.now + make_interval(secs => least(greatest(x.idle * 2, 30), 250) / 1000.0) end as ready
+                      from unnest(a.entries, a.ids, a.owned, a.was, a.cursors, a.done, a.heads, a.idle, a.queues, a.logged, a.first,
+                                  a.last, a.leased, v_heads)
+                           x(entry, id, owned, was, cursor, done, head, idle, queue, logged, first, last, leased, sure)
+                     cross join (select queen.clock() as now offset 0) c
+                     where x.owned) d
+        ), moved as (
+            update queen.partition_consumers pc
+               set last_consumed_seq = d.cursor, last_consumed_at = d.now,
+                   total_messages_consumed = pc.total_messages_consumed + (d.cursor - d.was),
+                   total_batches_consumed = pc.total_batches_consumed + d.done::integer,
+                   retry_count = case when d.cursor > d.was then 0 else pc.retry_count end,
+                   delivery_count = case when d.cursor > d.was then 0 else pc.delivery_count end,
+                   idle_ms = d.idle,
+                   ready_at = case when d.done then d.ready else pc.ready_at end,
+                   lease_id = case when not d.done then pc.lease_id end
+              from decided d
+             where pc.partition_id = d.id and pc.consumer_group = d.name
+        ), logged as (
+            insert into queen.deliveries (queue_id, partition_id, batch_from, batch_to, leased_at, ended_at, retry_count, failed,
+                                          lease_id, outcome, consumer_group)
+            select d.queue, d.id, d.first, d.last, d.leased, d.now, 0, 0, p_lease[d.entry], 'completed', d.name
+              from decided d where d.done and d.logged
+        )
+        select d.entry, 'acked', d.done, d.cursor - d.was, d.queue from decided d;
+    get diagnostics v_acked = row_count;
+    if v_acked < cardinality(p_partition) then
+        return query
+            select i, case when p_wait or i = any (a.entries) or not exists (
+                                select from queen.partition_consumers pc
+                                 where pc.partition_id = p_partition[i] and pc.consumer_group = p_group[i]) then 'lost'
+                           else 'busy' end, false, 0::bigint, null::bigint
+              from generate_subscripts(p_partition, 1) i
+             where not coalesce(a.owned[array_position(a.entries, i)], false);
+    end if;
 end $$;

@@ -9,6 +9,6 @@ begin
         return;
     end if;
     perform pg_advisory_xact_lock_shared(
-        1364542789, (coalesce(pg_sequence_last_value('queen.message_pos'), 0) & 4294967295)::bit(32)::integer);
-    perform set_config('queen.announced', 'yes', true);
+                1364542789, (coalesce(pg_sequence_last_value('queen.message_pos'), 0) & 4294967295)::bit(32)::integer),
+            set_config('queen.announced', 'yes', true);
 end $$;

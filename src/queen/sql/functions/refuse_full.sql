@@ -1,15 +1,13 @@
--- Promises: takes credit on every limited queue among the lanes, call by call in order; returns the calls that do not fit, with the
---   depth and limit of the queue that refused last. Credit a refused call took on another queue comes back at that queue's next recount.
+-- Promises: takes credit on every limited queue among the lanes, call by call in order; returns the calls that do not fit (null: all fit),
+--   with the depth and limit of the queue that refused last. Credit a refused call took on another queue comes back at that queue's
+--   next recount.
 -- Locks: credit slots, queues by id within a call (see queen.take_credit).
 create or replace function queen.refuse_full(p_queues bigint[], p_lane integer[], p_call integer[])
 returns table (calls integer[], depth bigint, queue_limit bigint)
 language plpgsql volatile as $$
 declare
-    v_calls integer[] := '{}';
-    v_depth bigint;
-    v_limit bigint;
-    v_full  bigint;
-    r       record;
+    v_full bigint;
+    r      record;
 begin
     for r in
         select coalesce(p_call[i], 1) as call, q.id, q.max_queue_size as size, count(*) as n
@@ -18,15 +16,15 @@ begin
          where q.max_queue_size > 0
          group by 1, 2, 3 order by 1, 2
     loop
-        if r.call = any (v_calls) then
+        if r.call = any (calls) then
             continue;
         end if;
         v_full := queen.take_credit(r.id, r.size, r.n);
         if v_full is not null then
-            v_calls := v_calls || r.call;
-            v_depth := v_full;
-            v_limit := r.size;
+            calls := calls || r.call;
+            depth := v_full;
+            queue_limit := r.size;
         end if;
     end loop;
-    return query select v_calls, v_depth, v_limit;
+    return next;
 end $$;

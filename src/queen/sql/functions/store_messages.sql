@@ -1,0 +1,40 @@
+-- Promises: stores the items at the head of their lanes in the order given, so that pos grows with seq within a partition; raises
+--   next_seq; makes lanes with nothing waiting ready after the queue's delay. All in one statement, whose snapshot is newer than the
+--   partition locks (R1). Raises unique_violation on a transaction id that is already there. One row per lane.
+--   Planned under the settings of queen.push_messages.
+-- Locks: consumer rows of the lanes where ready_at is null. The caller holds the partition rows.
+create or replace function queen.store_messages(
+    p_lane integer[], p_rank integer[], p_id uuid[], p_payload jsonb[], p_transaction_id text[], p_trace_id uuid[], p_parent_id uuid[],
+    p_producer_sub text[], p_encrypted boolean[], p_queues bigint[], p_ids bigint[], p_delays double precision[], p_bases bigint[],
+    p_times timestamptz[], p_now timestamptz
+) returns table (lane integer, item integer, status text, partition_id bigint, seq bigint, message_id uuid, queue_id bigint,
+                 woken boolean, depth bigint, queue_limit bigint)
+language plpgsql volatile as $$
+begin
+    return query
+        with stored as (
+            insert into queen.messages (partition_id, seq, pos, id, trace_id, parent_id, created_at, is_encrypted, transaction_id,
+                                        producer_sub, payload)
+            select p_ids[i.lane], p_bases[i.lane] + i.rank, nextval('queen.message_pos'), i.id, i.trace_id, i.parent_id,
+                   greatest(p_now, p_times[i.lane]), coalesce(i.encrypted, false), i.transaction_id, i.producer_sub,
+                   coalesce(i.payload, 'null')
+              from unnest(p_lane, p_rank, p_id, p_payload, p_transaction_id, p_trace_id, p_parent_id, p_producer_sub, p_encrypted)
+                   i(lane, rank, id, payload, transaction_id, trace_id, parent_id, producer_sub, encrypted)
+        ), counts as materialized (
+            select c.lane, count(*) as n from unnest(p_lane) c(lane) group by c.lane
+        ), raised as (
+            update queen.partitions p
+               set next_seq = p.next_seq + c.n, last_created_at = greatest(p_now, p.last_created_at), last_activity = p_now
+              from counts c
+             where p.id = p_ids[c.lane]
+        ), roused as (
+            update queen.partition_consumers pc
+               set ready_at = p_now + make_interval(secs => p_delays[c.lane]), idle_ms = 0
+              from counts c
+             where pc.partition_id = p_ids[c.lane] and pc.ready_at is null
+            returning c.lane
+        )
+        select c.lane, null::integer, 'queued', p_ids[c.lane], p_bases[c.lane], null::uuid, p_queues[c.lane],
+               exists (select from roused r where r.lane = c.lane), null::bigint, null::bigint
+          from counts c;
+end $$;
