@@ -91,9 +91,12 @@ class Engine:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def push(self, items: Sequence[NewMessage]) -> list[Pushed]:
-        """Store all items or none, in order; the same transaction id in a partition is stored once."""
-        return await self._pusher.push(items)
+    async def push(self, items: Sequence[NewMessage], *, careful: bool = False) -> list[Pushed]:
+        """Store all items or none, in order; the same transaction id in a partition is stored once.
+
+        `careful`: items with an id may have been stored by an earlier attempt, so each is looked up first.
+        """
+        return await self._pusher.push(items, careful=careful)
 
     async def pop(self, request: PopRequest) -> list[Message]:
         """Take waiting messages under a lease; with `wait` stand in line for them."""
@@ -147,10 +150,11 @@ class Engine:
         work: Callable[[Connection], Awaitable[None]] | None = None,
         isolation: Isolation = "read_committed",
         at_once: bool = True,
+        unique: bool = False,
     ) -> Committed:
         """Pushes, acks and the caller's own statements in one commit, or none of them."""
         return await self._transactor.transaction(
-            pushes, acks, leases=leases, work=work, isolation=isolation, at_once=at_once
+            pushes, acks, leases=leases, work=work, isolation=isolation, at_once=at_once, unique=unique
         )
 
     async def delete_message(self, partition_id: int, transaction_id: str) -> bool:

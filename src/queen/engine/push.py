@@ -65,12 +65,14 @@ class Pusher:
         """How the micro-batches of each lane went."""
         return [lane.sizes for lane in (*self._lanes, self._nursery)]
 
-    async def push(self, items: Sequence[NewMessage]) -> list[Pushed]:
+    async def push(self, items: Sequence[NewMessage], *, careful: bool = False) -> list[Pushed]:
         """Store all items or none; creates queues and partitions on first use."""
         if not items:
             return []
         validate(items)
         items = mint(items)
+        if careful:
+            return await self._alone(await self._seal(items), careful=True)
         try:
             return await self._store(self._sealed(items))
         except errors.EncryptionRequired:
@@ -173,6 +175,8 @@ class _Absent(Exception):
 
 def mint(items: Sequence[NewMessage]) -> list[NewMessage]:
     """Give every message its id before the first attempt, so that a repeated one is recognised."""
+    if all(item.id is not None for item in items):
+        return list(items)
     ids = uuid7s(len(items))
     return [
         item if item.id is not None else msgspec.structs.replace(item, id=new)

@@ -39,6 +39,13 @@ class RolledBack(errors.RequestError):
         self.index = index
 
 
+class DuplicateRefused(errors.RequestError):
+    """A message of the transaction was stored before, and the caller wanted it to be new."""
+
+    code = "DUPLICATE_REFUSED"
+    status = 409
+
+
 class Transactor:
     """Runs transactions for an engine."""
 
@@ -56,16 +63,20 @@ class Transactor:
         work: Callable[[Connection], Awaitable[None]] | None = None,
         isolation: Isolation = "read_committed",
         at_once: bool = True,
+        unique: bool = False,
     ) -> Committed:
         """Push, then ack, then run the caller's own statements, in one commit.
 
         Pushes come first whatever order the caller had: that is the order of locks (R1). `leases`
         must all be live. `at_once`: a failed ack dead-letters its message without spending retries.
+        `unique`: a transaction id that is already there fails the transaction.
         """
         ready = await self._pusher.prepare(pushes)
 
         async def run(connection: Connection) -> tuple[Committed, list[tuple[str | None, int]]]:
             pushed, woken = await self._pusher.push_in(connection, ready)
+            if unique and (repeated := [one.transaction_id for one in pushed if one.status == "duplicate"]):
+                raise DuplicateRefused(f"duplicate transactionId {repeated[0]!r}; the transaction was rolled back")
             if leases:
                 rows = await connection.fetch(query("engine/live_leases"), list(leases))
                 if len(rows) < len(set(leases)):
