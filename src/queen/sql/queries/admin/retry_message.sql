@@ -1,0 +1,2 @@
+-- Pushes a message again.
+select * from queen.retry_message($1, $2)

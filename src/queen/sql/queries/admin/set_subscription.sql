@@ -1,0 +1,2 @@
+-- Changes where a group starts.
+select queen.set_subscription($1, $2) as changed
