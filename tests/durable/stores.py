@@ -12,7 +12,6 @@ from typing import Any
 import asyncpg
 
 from queen.db import migrate
-from queen.durable.mailbox import EventStore, Mailbox
 from queen.durable.provider import Provider
 from queen.durable.providers.postgres.mailbox import PostgresMailbox
 from queen.durable.providers.postgres.provider import PostgresProvider
@@ -29,8 +28,10 @@ class ManualClock:
     """Time stands still until it is moved."""
 
     now: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    looks: int = 0
 
     def __call__(self) -> int:
+        self.looks += 1
         return self.now
 
     def advance(self, milliseconds: int) -> None:
@@ -69,9 +70,6 @@ class Address:
             return list(await direct.fetch(text, *parameters))
         finally:
             await direct.close()
-
-
-AnyMailbox = Mailbox | EventStore
 
 
 def make_durable_template(postgres: Postgres) -> None:

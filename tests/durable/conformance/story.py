@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
+
+import pytest
 
 from queen.durable.events import (
     ActivityScheduled,
@@ -195,11 +197,9 @@ async def continue_as_new(provider: Provider, instance: str, execution_id: int) 
     )
 
 
-async def refusal(call: Any) -> str:
+async def refusal(call: Awaitable[Any]) -> str:
     """The code a call is refused with; it must not be worth a retry."""
-    try:
+    with pytest.raises(ProviderError) as failure:
         await call
-    except ProviderError as error:
-        assert not error.retryable
-        return error.code
-    raise AssertionError("the call was accepted")
+    assert not failure.value.retryable
+    return failure.value.code

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
+from queen.durable.events import HistoryEvent
 from queen.durable.model import ActivityKey, TurnCommit
 from queen.durable.provider import Provider
 from tests.durable.conformance.story import (
@@ -105,7 +106,7 @@ async def test_a_bad_turn_does_not_spoil_the_turns_committed_with_it(provider: P
     for instance in ("a", "b", "c"):
         await provider.enqueue_for_orchestrator(raised(instance))
     items = await provider.fetch_orchestration_items(lock_timeout_ms=5_000, limit=3)
-    deltas = {"a": scheduled("a", 2), "b": started("b"), "c": scheduled("c", 2)}
+    deltas: dict[str, HistoryEvent] = {"a": scheduled("a", 2), "b": started("b"), "c": scheduled("c", 2)}
     outcomes = await asyncio.gather(
         *(
             provider.ack_orchestration_item(

@@ -32,7 +32,12 @@ class Database:
         """Connect and bring the schema up to date; many processes may do so at once."""
         try:
             pool = await asyncpg.create_pool(
-                url, min_size=1, max_size=pool_size, command_timeout=_CALL_SECONDS, server_settings={"jit": "off"}
+                url,
+                min_size=1,
+                max_size=pool_size,
+                command_timeout=_CALL_SECONDS,
+                server_settings={"jit": "off"},
+                reset=_keep,
             )
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
             raise translate("connect", error) from error
@@ -72,6 +77,10 @@ class Database:
         """The first column of the first row."""
         rows = await self.call(operation, statement, *parameters)
         return rows[0][0] if rows else None
+
+
+async def _keep(_connection: Any) -> None:
+    """No call leaves session state behind, so nothing is reset: a round trip less for each."""
 
 
 def translate(operation: str, error: Exception) -> ProviderError:

@@ -56,7 +56,7 @@ class PostgresProvider(PostgresQueries):
         self._instances: dict[str, str] = {}
         self._turns = Batcher[Turn, Row](self._ack_turns)
         self._finished = Batcher[Finished, bool](self._ack_work_items)
-        self._enqueued = Batcher[Enqueued, Row](self._enqueue_messages)
+        self._enqueued = Batcher[Enqueued, Row](self._enqueue_messages, lanes=1)
         self._notices = Notices(self._send_notice)
         self._listener = Listener(url, database.schema.name, self._hear)
 
