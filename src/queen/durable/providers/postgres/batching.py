@@ -27,28 +27,33 @@ class Batcher(Generic[Item, Answer]):
         self._lanes = lanes
         self._limit = limit
         self._waiting: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
-        self._running: set[asyncio.Task[None]] = set()
+        self._draining = 0
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: Item) -> Answer:
         """The answer for one item."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
-        if len(self._running) < self._lanes:
+        if self._draining < self._lanes:
+            self._draining += 1
             task = asyncio.create_task(self._drain())
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         return await future
 
     async def close(self) -> None:
         """Wait until everything submitted is answered."""
-        while self._running:
-            await asyncio.gather(*self._running, return_exceptions=True)
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _drain(self) -> None:
-        while self._waiting:
-            count = min(self._limit, len(self._waiting))
-            batch = [self._waiting.popleft() for _ in range(count)]
-            await self._answer(batch)
+        try:
+            while self._waiting:
+                count = min(self._limit, len(self._waiting))
+                batch = [self._waiting.popleft() for _ in range(count)]
+                await self._answer(batch)
+        finally:
+            self._draining -= 1
 
     async def _answer(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
         try:
