@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from queen import errors
@@ -18,6 +18,8 @@ SMALL: Final = 64
 MAX_ERROR: Final = 10_000
 _BUSY_DELAYS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25)
 
+T = TypeVar("T")
+
 
 class Acker:
     """Takes acknowledgements for an engine."""
@@ -25,8 +27,8 @@ class Acker:
     def __init__(self, database: Database, wake: Wake) -> None:
         self._database = database
         self._wake = wake
-        self._leases: Coalescer[Sequence[LeaseAck], list[Acked]] = Coalescer(self._leases_together)
-        self._messages: Coalescer[Sequence[Ack], list[Acked]] = Coalescer(self._messages_together)
+        self._leases: Coalescer[Sequence[LeaseAck], list[Acked | None]] = Coalescer(self._leases_together)
+        self._messages: Coalescer[Sequence[Ack], list[Acked | None]] = Coalescer(self._messages_together)
 
     @property
     def sizes(self) -> list[BatchSizes]:
@@ -37,28 +39,21 @@ class Acker:
         """Everything up to a seq is done, for each lease; a lost lease changes nothing and says so."""
         if not acks:
             return []
-        for delay in (*_BUSY_DELAYS, None):
-            try:
-                return await self._leases.submit(acks, weight=len(acks))
-            except errors.PartitionBusy:
-                if delay is not None:
-                    await asyncio.sleep(delay)
-        rows = await self._database.fetch(query("engine/ack_leases"), *_lease_arguments(acks), True)
-        return [self._lease_acked(row) for row in sorted(rows, key=_entry)]
+
+        async def alone(rest: Sequence[LeaseAck]) -> list[Acked | None]:
+            return [answer for ack in rest for answer in await self._leases_once([ack], wait=True)]
+
+        return await _in_turn(acks, self._leases, alone)
 
     async def ack(self, acks: Sequence[Ack]) -> list[Acked]:
         """The outcome of single messages, decided once per call, partition and group."""
         if not acks:
             return []
-        if len(acks) <= SMALL:
-            for delay in (*_BUSY_DELAYS, None):
-                try:
-                    return await self._messages.submit(acks, weight=len(acks))
-                except errors.PartitionBusy:
-                    if delay is not None:
-                        await asyncio.sleep(delay)
-        rows = await self._database.fetch(query("engine/ack_messages"), *message_arguments([acks]), True, False)
-        return [self._acked(row) for row in rows]
+
+        async def alone(rest: Sequence[Ack]) -> list[Acked | None]:
+            return await self._messages_once([rest], wait=True)
+
+        return await _in_turn(acks, self._messages if len(acks) <= SMALL else None, alone)
 
     async def renew(self, leases: Sequence[UUID], seconds: int) -> list[Renewal]:
         """Let leases live at least `seconds` longer; one that ran out is not revived."""
@@ -77,25 +72,33 @@ class Acker:
                 self._wake.ready(None, queue_id)
         return [row["released"] for row in rows]
 
-    async def _leases_together(self, calls: Sequence[Sequence[LeaseAck]]) -> list[list[Acked] | Exception]:
+    async def _leases_together(self, calls: Sequence[Sequence[LeaseAck]]) -> list[list[Acked | None]]:
         flat = [ack for call in calls for ack in call]
-        if len({(ack.partition_id, ack.group) for ack in flat}) < len(flat):
-            # The same lane twice in one statement: only one at a time can be decided.
-            return [
-                [
-                    self._lease_acked(row)
-                    for ack in call
-                    for row in await self._database.fetch(query("engine/ack_leases"), *_lease_arguments([ack]), True)
-                ]
-                for call in calls
-            ]
-        found = await self._database.fetch(query("engine/ack_leases"), *_lease_arguments(flat), False)
-        rows = iter(sorted(found, key=_entry))
-        return [_unless_busy([next(rows) for _ in call], self._lease_acked) for call in calls]
+        answers: list[Acked | None] = [None] * len(flat)
+        # The same lane twice in one statement cannot be decided: each round has every lane at most once.
+        rounds: list[dict[tuple[int, str], int]] = []
+        for place, ack in enumerate(flat):
+            lane = (ack.partition_id, ack.group)
+            free = next((taken for taken in rounds if lane not in taken), None)
+            if free is None:
+                rounds.append(free := {})
+            free[lane] = place
+        for places in (list(taken.values()) for taken in rounds):
+            found = await self._leases_once([flat[place] for place in places], wait=False)
+            for place, answer in zip(places, found, strict=True):
+                answers[place] = answer
+        return _per_call(calls, answers)
 
-    async def _messages_together(self, calls: Sequence[Sequence[Ack]]) -> list[list[Acked] | Exception]:
-        rows = iter(await self._database.fetch(query("engine/ack_messages"), *message_arguments(calls), False, False))
-        return [_unless_busy([next(rows) for _ in call], self._acked) for call in calls]
+    async def _leases_once(self, acks: Sequence[LeaseAck], *, wait: bool) -> list[Acked | None]:
+        rows = await self._database.fetch(query("engine/ack_leases"), *_lease_arguments(acks), wait)
+        return [_unless_busy(row, self._lease_acked) for row in sorted(rows, key=_entry)]
+
+    async def _messages_together(self, calls: Sequence[Sequence[Ack]]) -> list[list[Acked | None]]:
+        return _per_call(calls, await self._messages_once(calls, wait=False))
+
+    async def _messages_once(self, calls: Sequence[Sequence[Ack]], *, wait: bool) -> list[Acked | None]:
+        rows = await self._database.fetch(query("engine/ack_messages"), *message_arguments(calls), wait, False)
+        return [_unless_busy(row, self._acked) for row in rows]
 
     def _lease_acked(self, row: Row) -> Acked:
         if row["released"]:
@@ -128,10 +131,37 @@ def _entry(row: Row) -> int:
     return int(row["entry"])
 
 
-def _unless_busy(rows: list[Row], read: Callable[[Row], Acked]) -> list[Acked] | Exception:
-    if any(row["status"] == "busy" for row in rows):
-        return errors.PartitionBusy("a partition is held by another transaction; try again")
-    return [read(row) for row in rows]
+def _unless_busy(row: Row, read: Callable[[Row], Acked]) -> Acked | None:
+    return None if row["status"] == "busy" else read(row)
+
+
+def _per_call(calls: Sequence[Sequence[T]], answers: Sequence[Acked | None]) -> list[list[Acked | None]]:
+    rest = iter(answers)
+    return [[next(rest) for _ in call] for call in calls]
+
+
+async def _in_turn(
+    acks: Sequence[T],
+    together: Coalescer[Sequence[T], list[Acked | None]] | None,
+    alone: Callable[[Sequence[T]], Awaitable[list[Acked | None]]],
+) -> list[Acked]:
+    """The answers in order. Those that met a busy lane are asked again, at last by waiting; the others never twice."""
+    answers: dict[int, Acked] = {}
+    for delay in (0, *_BUSY_DELAYS, None):
+        open_ = [place for place in range(len(acks)) if place not in answers]
+        if not open_:
+            break
+        rest = [acks[place] for place in open_]
+        if together is None or delay is None:
+            found = await alone(rest)
+        else:
+            if delay:
+                await asyncio.sleep(delay)
+            found = await together.submit(rest, weight=len(rest))
+        answers |= {place: answer for place, answer in zip(open_, found, strict=True) if answer is not None}
+    if len(answers) < len(acks):
+        raise errors.PartitionBusy("a partition is held by another transaction; try again")
+    return [answers[place] for place in range(len(acks))]
 
 
 def _lease_arguments(acks: Sequence[LeaseAck]) -> tuple[Any, ...]:

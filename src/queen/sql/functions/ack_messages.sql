@@ -1,6 +1,7 @@
 -- Promises: acknowledges single messages by transaction id (or seq), each completed | failed | dlq | retry, as in the table of outcomes
 --   in docs/concepts: decided once per (call, partition, group). A stale token refuses its item and changes nothing; no token (older
---   clients) may only move the cursor forward. p_at_once (transactions): failed dead-letters without spending retries.
+--   clients) may only move the cursor forward. A lease reaches no further than its batch, and nothing further than the head: such
+--   messages are unknown. p_at_once (transactions): failed dead-letters without spending retries.
 --   Per item: status acked | noop | lost | unknown | committed | busy | invalid, whether its lease was released and whether it became a
 --   dead letter. p_wait false: lanes someone else holds are 'busy' (R6).
 -- Locks: consumer rows by (partition, group); partition rows only with SKIP LOCKED (R2).
@@ -19,6 +20,7 @@ declare
     v_dead     boolean[] := array_fill(false, array[v_n]);
     v_queues   bigint[] := array_fill(null::bigint, array[v_n]);
     v_good     integer[];
+    v_at       bigint;
     i          integer;
     l          record;
     c          record;
@@ -46,7 +48,11 @@ begin
             elsif p_lease[i] is not null and (c.lease_id is null or c.lease_id <> p_lease[i]) then
                 v_status[i] := 'lost';
             else
-                v_seq := v_seq || coalesce(p_seq[i], queen.find_message(l.id, p_transaction_id[i], c.batch_from, c.batch_to));
+                v_at := coalesce(p_seq[i], queen.find_message(l.id, p_transaction_id[i], c.batch_from, c.batch_to));
+                if v_at > (case when p_lease[i] is not null then c.batch_to else c.next_seq - 1 end) then
+                    v_at := null;
+                end if;
+                v_seq := v_seq || v_at;
                 v_good := v_good || i;
             end if;
         end loop;
