@@ -3,7 +3,7 @@ select q.name as queue_name, p.name as partition_name, p.id as partition_id,
        case when c.lease_expires_at > queen.clock() then c.lease_id end as lease_id,
        c.last_consumed_at, c.last_consumed_seq, c.total_messages_consumed, c.retry_count,
        queen.lane_depth(p, c.consumer_group, c.last_consumed_seq) as waiting,
-       greatest(floor(extract(epoch from queen.clock() - m.created_at)), 0)::bigint as lag_seconds
+       case when m.created_at is not null then greatest(floor(extract(epoch from queen.clock() - m.created_at)), 0)::bigint end as lag_seconds
   from queen.partition_consumers c
   join queen.partitions p on p.id = c.partition_id
   join queen.queues q on q.id = c.queue_id

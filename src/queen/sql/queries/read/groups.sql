@@ -11,7 +11,7 @@ with lanes as (
 )
 select s.consumer_group, q.name as queue_name, coalesce(l.members, 0) as members, coalesce(b.lanes, 0) as lagging,
        coalesce(b.waiting, 0) as waiting, coalesce(l.consumed, 0) as consumed, coalesce(l.leases, 0) as leases, l.last_consumed_at,
-       greatest(floor(extract(epoch from queen.clock() - b.oldest_at)), 0)::bigint as lag_seconds,
+       case when b.oldest_at is not null then greatest(floor(extract(epoch from queen.clock() - b.oldest_at)), 0)::bigint end as lag_seconds,
        s.mode, s.start_at, s.created_at
   from queen.subscriptions s
   join queen.queues q on q.id = s.queue_id

@@ -21,7 +21,7 @@ with page as materialized (
 )
 select p.*, coalesce(n.partitions, 0) as partitions, coalesce(n.kept, 0) as kept, coalesce(n.waiting, 0) as waiting,
        coalesce(n.processing, 0) as processing, coalesce(n.failed, 0) as failed, coalesce(d.dead_letters, 0) as dead_letters,
-       greatest(extract(epoch from queen.clock() - l.oldest_at), 0)::double precision as lag_seconds,
+       case when l.oldest_at is not null then greatest(extract(epoch from queen.clock() - l.oldest_at), 0)::double precision end as lag_seconds,
        coalesce(r.pushed, 0) as pushed, coalesce(r.acked, 0) as acked,
        extract(epoch from queen.clock() - (select start from since))::double precision as seconds
   from page p
