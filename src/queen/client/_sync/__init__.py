@@ -1,0 +1,1 @@
+"""The synchronous client. Written by scripts/sync_client.py."""

@@ -1,0 +1,380 @@
+"""The client: everything an application does with queues, over HTTP or straight on the database."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self, TypeVar, Unpack, overload
+from uuid import UUID
+
+from queen.client.admin import DeadLetters, Groups, Queues
+from queen.client.buffer import Buffer
+from queen.client.consumer import Consumed, Consumer
+from queen.client.message import Delivered, Message, Outcome
+from queen.client.options import ConsumeOptions, Options, payload_kind, pop_request
+from queen.client.payload import encode
+from queen.client.push import Push, new_message
+from queen.client.retry import Retry
+from queen.client.status import Traced
+from queen.client.stream import Stream
+from queen.client.transaction import Transaction, outcomes
+from queen.client.transport import Transport
+from queen.errors import InvalidRequest, LeaseLost, MessageNotFound
+from queen.model import DEFAULT_PARTITION, QUEUE_MODE, Acked, AckStatus, NewMessage, PopRequest, Pushed
+
+T = TypeVar("T")
+Start = Literal["all", "new"] | datetime
+Messages = Delivered[Any] | Outcome | Iterable[Delivered[Any] | Outcome]
+
+
+class Stoppable(Protocol):
+    """Something that can be told to end."""
+
+    def stop(self) -> None:
+        """End soon."""
+
+
+class Client:
+    """Queues of one broker, of several brokers, or of a database. Make it with `queen.connect`."""
+
+    def __init__(
+        self, transport: Transport, *, retry: Retry | None = None, message_type: type[Delivered[Any]] = Message
+    ) -> None:
+        self.transport = transport
+        self.retry = retry or Retry()
+        self.running: set[Stoppable] = set()
+        self._message_type = message_type
+        self.message_client: object = self
+        self._consumers: list[Callable[[], Consumer]] = []
+
+    @property
+    def queues(self) -> Queues:
+        """Look at queues and change them."""
+        return Queues(self)
+
+    @property
+    def groups(self) -> Groups:
+        """Look at consumer groups and move them."""
+        return Groups(self)
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """Look at dead letters, push them again, remove them."""
+        return DeadLetters(self)
+
+    async def open(self) -> None:
+        """Connect. Entering the client as a context does this."""
+        await self.transport.open()
+
+    async def close(self) -> None:
+        """Stop consuming, finish what is under way and disconnect."""
+        for part in list(self.running):
+            part.stop()
+            if isinstance(part, Stream):
+                await part.aclose()
+        await self.transport.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @overload
+    async def push(
+        self,
+        queue: str,
+        data: object,
+        *,
+        partition: str = ...,
+        transaction_id: str | None = ...,
+        trace_id: UUID | str | None = ...,
+        deliver_at: datetime | None = ...,
+        wait_for_room: float = ...,
+        connection: None = ...,
+    ) -> Pushed: ...
+    @overload
+    async def push(
+        self,
+        queue: str,
+        data: object,
+        *,
+        partition: str = ...,
+        transaction_id: str | None = ...,
+        trace_id: UUID | str | None = ...,
+        deliver_at: datetime | None = ...,
+        connection: object,
+    ) -> UUID: ...
+    async def push(
+        self,
+        queue: str,
+        data: object,
+        *,
+        partition: str = DEFAULT_PARTITION,
+        transaction_id: str | None = None,
+        trace_id: UUID | str | None = None,
+        deliver_at: datetime | None = None,
+        wait_for_room: float = 0.0,
+        connection: object = None,
+    ) -> Pushed | UUID:
+        """Store one message and return what became of it.
+
+        `data` is any JSON-able value, dataclass, msgspec.Struct or pydantic model. The same
+        `transaction_id` in the same partition is stored once. `deliver_at` keeps it back until then.
+        `wait_for_room` waits that many seconds for room in a full queue. With `connection`, an
+        asyncpg or psycopg connection of yours, it is stored in your own transaction and its id returned.
+        """
+        item = new_message(queue, data, partition, transaction_id, trace_id, deliver_at)
+        if connection is not None:
+            return await self.transport.push_on(connection, item)
+        return (await self.push_prepared([item], wait_for_room))[0]
+
+    async def push_many(
+        self, queue: str, payloads: Iterable[object], *, partition: str = DEFAULT_PARTITION, wait_for_room: float = 0.0
+    ) -> list[Pushed]:
+        """Store messages in one partition, all or none, in order."""
+        return await self.push_all([Push(queue, data, partition) for data in payloads], wait_for_room=wait_for_room)
+
+    async def push_all(self, pushes: Iterable[Push], *, wait_for_room: float = 0.0) -> list[Pushed]:
+        """Store messages of any queues and partitions, all or none."""
+        return await self.push_prepared([push.message() for push in pushes], wait_for_room)
+
+    async def push_prepared(self, items: Sequence[NewMessage], wait_for_room: float) -> list[Pushed]:
+        """Store messages made before; those a failed attempt may have stored are not stored twice."""
+        if not items:
+            return []
+        again = False
+
+        async def attempt() -> list[Pushed]:
+            nonlocal again
+            before, again = again, True
+            return await self.transport.push(items, again=before)
+
+        return await self.retry.run_with_room(attempt, wait_for_room)
+
+    def buffer(self, *, count: int = 500, delay: float = 0.1, wait_for_room: float = 0.0) -> Buffer:
+        """A buffer that pushes whenever `count` messages have gathered or `delay` seconds have passed."""
+        return Buffer(self, count, delay, wait_for_room)
+
+    @overload
+    async def pop(
+        self,
+        queue: str | None = ...,
+        *,
+        data: type[T],
+        group: str = ...,
+        batch: int = ...,
+        partitions: int = ...,
+        partition: str | None = ...,
+        namespace: str | None = ...,
+        task: str | None = ...,
+        wait: float = ...,
+        lease: int | None = ...,
+        auto_ack: bool = ...,
+        start: Start = ...,
+    ) -> list[Message[T]]: ...
+    @overload
+    async def pop(
+        self,
+        queue: str | None = ...,
+        *,
+        data: None = ...,
+        group: str = ...,
+        batch: int = ...,
+        partitions: int = ...,
+        partition: str | None = ...,
+        namespace: str | None = ...,
+        task: str | None = ...,
+        wait: float = ...,
+        lease: int | None = ...,
+        auto_ack: bool = ...,
+        start: Start = ...,
+    ) -> list[Message[Any]]: ...
+    async def pop(
+        self,
+        queue: str | None = None,
+        *,
+        data: Any = None,
+        group: str = QUEUE_MODE,
+        batch: int = 1,
+        partitions: int = 1,
+        partition: str | None = None,
+        namespace: str | None = None,
+        task: str | None = None,
+        wait: float = 0.0,
+        lease: int | None = None,
+        auto_ack: bool = False,
+        start: Start = "all",
+    ) -> list[Message[Any]]:
+        """Take up to `batch` messages of up to `partitions` partitions under a lease.
+
+        From a queue, or by `namespace` and/or `task` from the first queue that has something.
+        `wait` seconds for some to come. `data` is the type of the payloads. `auto_ack` acknowledges
+        at delivery: at most once. `start` counts for a group this queue does not know yet.
+        """
+        if (queue is None) == (namespace is None and task is None):
+            raise InvalidRequest("queue", "pop needs a queue, or a namespace and/or task, and not both")
+        request = pop_request(
+            queue or "",
+            group=group,
+            batch=batch,
+            partitions=partitions,
+            partition=partition,
+            wait=wait,
+            lease=lease,
+            start=start,
+            auto_ack=auto_ack,
+        )
+        return await self.pop_request(request, Any if data is None else data, namespace=namespace, task=task)
+
+    async def pop_request(
+        self, request: PopRequest, kind: Any = Any, *, namespace: str | None = None, task: str | None = None
+    ) -> list[Any]:
+        """The same for a request made before."""
+        found = await self.retry.run(lambda: self.transport.pop(request, namespace=namespace, task=task))
+        return [self._message_type(raw, self.message_client, kind) for raw in found]
+
+    async def ack(
+        self, messages: Messages, *, status: AckStatus = "completed", error: str | None = None
+    ) -> list[Acked]:
+        """Say what became of messages. Raises LeaseLost when someone else has them by now.
+
+        Plain messages get `status`; `message.failed("why")` and `message.dead("why")` tell for one.
+        All completed: done. All failed: the batch comes again, after retry_limit times they become
+        dead letters. Some failed: those become dead letters at once (the queue's `partial_failure`).
+        """
+        told = [entry for entry in outcomes(messages) if entry.message.lease_id is not None]
+        if status != "completed":
+            told = [Outcome(entry.message, status, error) if entry.status == "completed" else entry for entry in told]
+        if all(entry.status == "completed" for entry in told):
+            acked = await self.retry.run(lambda: self.transport.ack_up_to([entry.message.raw for entry in told]))
+        else:
+            acks = [entry.ack() for entry in told]
+            acked = await self.retry.run(lambda: self.transport.ack(acks))
+        for result in acked:
+            if result.verdict == "lost":
+                raise LeaseLost("the lease ended and was given on; the messages may run elsewhere")
+            if not result.ok:
+                raise MessageNotFound(f"an acknowledged message does not count: {result.verdict}")
+        return acked
+
+    async def nack(self, messages: Messages, *, delay: float = 0.0) -> int:
+        """Hand messages back, uncounted; they are delivered again after `delay` seconds.
+
+        Everything else under the same lease goes back too. Returns how many partitions were freed.
+        """
+        leases = list({entry.message.lease_id for entry in outcomes(messages) if entry.message.lease_id})
+        return sum(await self.retry.run(lambda: self.transport.release(leases, delay)))
+
+    async def renew(self, messages: Messages, seconds: int = 60) -> datetime | None:
+        """Keep the lease of messages for at least `seconds` more; raises LeaseLost when it is gone."""
+        leases = list({entry.message.lease_id for entry in outcomes(messages) if entry.message.lease_id})
+        renewals = await self.retry.run(lambda: self.transport.renew(leases, seconds))
+        if any(not renewal.renewed for renewal in renewals):
+            raise LeaseLost("the lease ended before it was renewed; the messages may run elsewhere")
+        return min((renewal.expires_at for renewal in renewals if renewal.expires_at), default=None)
+
+    def transaction(self) -> Transaction:
+        """Acknowledgements and pushes that commit together when the block ends."""
+        return Transaction(self)
+
+    async def record_trace(
+        self, message: Delivered[Any], event: str, data: object = None, *, name: str | None = None
+    ) -> None:
+        """Write a note into a message's story; `message.trace(...)` does this."""
+        text = encode({} if data is None else data)
+        await self.retry.run(lambda: self.transport.record_trace(message.raw, event, text, name))
+
+    async def trace(self, trace_id: UUID | str) -> list[Traced]:
+        """Every message of a trace over all queues in time order, with the notes written about them."""
+        wanted = UUID(trace_id) if isinstance(trace_id, str) else trace_id
+        return await self.retry.run(lambda: self.transport.trace(wanted))
+
+    async def consume(
+        self, queue: str, handler: Callable[[Message[T]], Awaitable[None]], **options: Unpack[ConsumeOptions]
+    ) -> Consumed:
+        """Call `handler` with every message, in order within a partition, until stopped.
+
+        Leases are renewed while it works. An error makes the message a failed one: delivered again,
+        and in the end a dead letter with the error's text. SIGTERM ends it: what runs is finished,
+        the rest is handed back at once.
+        """
+        made = Options(**options)
+        return await self._run([Consumer(self, queue, handler, made, payload_kind(handler))], signals=made.signals)
+
+    async def consume_batches(
+        self,
+        queue: str,
+        handler: Callable[[list[Message[T]]], Awaitable[Sequence[Outcome] | None]],
+        **options: Unpack[ConsumeOptions],
+    ) -> Consumed:
+        """Like `consume`, with all messages of a batch in one call: they succeed or fail together.
+
+        The handler may return `message.failed(...)` or `message.dead(...)` for single ones.
+        """
+        made = Options(**options)
+        consumer = Consumer(self, queue, handler, made, payload_kind(handler), whole=True)
+        return await self._run([consumer], signals=made.signals)
+
+    def messages(self, queue: str, *, data: type[T] | None = None, **options: Unpack[ConsumeOptions]) -> Stream[T]:
+        """Messages to iterate over: `async for message in q.messages("orders"): ...`.
+
+        Asking for the next message acknowledges the one before.
+        """
+        return Stream(self, queue, Options(**options), Any if data is None else data)
+
+    def consumer(
+        self, queue: str, **options: Unpack[ConsumeOptions]
+    ) -> Callable[[Callable[[Message[T]], Awaitable[None]]], Callable[[Message[T]], Awaitable[None]]]:
+        """Register a handler of single messages for `run`: `@q.consumer("orders", group="billing")`."""
+
+        def register(handler: Callable[[Message[T]], Awaitable[None]]) -> Callable[[Message[T]], Awaitable[None]]:
+            made, kind = Options(**options), payload_kind(handler)
+            self._consumers.append(lambda: Consumer(self, queue, handler, made, kind))
+            return handler
+
+        return register
+
+    async def run(self, *, signals: bool = True) -> list[Consumed]:
+        """Run every registered handler until stopped."""
+        if not self._consumers:
+            raise InvalidRequest("consumers", "there is nothing to run: register handlers with @q.consumer(...)")
+        made = [make() for make in self._consumers]
+        await self._run(made, signals=signals)
+        return [consumer.consumed for consumer in made]
+
+    def stop(self) -> None:
+        """End every consumer: what runs is finished, the rest is handed back."""
+        for part in list(self.running):
+            part.stop()
+
+    async def _run(self, consumers: Sequence[Consumer], *, signals: bool) -> Consumed:
+        self.running.update(consumers)
+        try:
+            with self._stopping_on_signals() if signals else nullcontext():
+                results = await asyncio.gather(*(consumer.run() for consumer in consumers))
+        finally:
+            self.running.difference_update(consumers)
+        return results[0]
+
+    @contextmanager
+    def _stopping_on_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)

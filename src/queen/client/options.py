@@ -1,0 +1,131 @@
+"""How a consumer behaves, and what its handler wants."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
+
+from queen.client.message import Delivered
+from queen.errors import InvalidRequest
+from queen.model import QUEUE_MODE, PopRequest
+
+
+class ConsumeOptions(TypedDict, total=False):
+    """How to consume. Times are seconds.
+
+    group: consumer group; queue mode unless given.
+    batch: most messages taken at once.
+    partitions: most partitions taken at once.
+    concurrency: how many batches are worked on at the same time, each of other partitions.
+    partition: only this partition.
+    lease: how long messages come back after a crash; the queue's own unless given. Renewed while working.
+    start: where a new group starts: "all", "new", or a time.
+    limit: stop after this many messages.
+    idle: stop after this long without a message.
+    drain: how long running handlers may take to finish once stopped.
+    poll: longest wait of one request for messages.
+    signals: stop on SIGTERM and SIGINT.
+    """
+
+    group: str
+    batch: int
+    partitions: int
+    concurrency: int
+    partition: str | None
+    lease: int | None
+    start: Literal["all", "new"] | datetime
+    limit: int | None
+    idle: float | None
+    drain: float
+    poll: float
+    signals: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The same, checked and with defaults."""
+
+    group: str = QUEUE_MODE
+    batch: int = 10
+    partitions: int = 1
+    concurrency: int = 1
+    partition: str | None = None
+    lease: int | None = None
+    start: Literal["all", "new"] | datetime = "all"
+    limit: int | None = None
+    idle: float | None = None
+    drain: float = 30.0
+    poll: float = 30.0
+    signals: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "partitions", "concurrency"):
+            if getattr(self, name) < 1:
+                raise InvalidRequest(name, f"{name} must be at least 1")
+        for name in ("limit", "idle", "lease"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise InvalidRequest(name, f"{name} must be above 0")
+
+    def request(self, queue: str, batch: int, wait: float, lease: int | None) -> PopRequest:
+        """What to ask for next."""
+        return pop_request(
+            queue,
+            group=self.group,
+            batch=batch,
+            partitions=min(self.partitions, batch),
+            partition=self.partition,
+            wait=wait,
+            lease=lease,
+            start=self.start,
+        )
+
+
+def pop_request(
+    queue: str,
+    *,
+    group: str,
+    batch: int,
+    partitions: int,
+    partition: str | None,
+    wait: float,
+    lease: int | None,
+    start: Literal["all", "new"] | datetime,
+    auto_ack: bool = False,
+) -> PopRequest:
+    """A request for messages; `start` as the caller gave it."""
+    if isinstance(start, datetime) and start.tzinfo is None:
+        raise InvalidRequest("start", "start must be a time with a time zone")
+    return PopRequest(
+        queue=queue,
+        group=group,
+        batch=batch,
+        partitions=partitions,
+        partition=partition,
+        wait=wait,
+        lease_seconds=lease,
+        auto_ack=auto_ack,
+        mode="timestamp" if isinstance(start, datetime) else start,
+        start_at=start if isinstance(start, datetime) else None,
+    )
+
+
+def payload_kind(handler: Callable[..., object]) -> Any:
+    """The `Order` of a handler of `Message[Order]` or `list[Message[Order]]`; Any when it does not say."""
+    parameters = list(inspect.signature(handler).parameters)
+    if not parameters:
+        raise TypeError(f"the handler {handler!r} must take the message, or the list of messages, as its argument")
+    function = handler if inspect.isroutine(handler) else type(handler).__call__
+    try:
+        annotation = get_type_hints(function).get(parameters[0], Any)
+    except NameError as error:
+        raise TypeError(
+            f"the annotation of {getattr(handler, '__qualname__', handler)} cannot be read ({error}): "
+            "define the payload's type at module level, or name it with data=..."
+        ) from error
+    if isinstance(get_origin(annotation), type) and not issubclass(get_origin(annotation), Delivered):
+        annotation = (get_args(annotation) or (Any,))[0]
+    return (get_args(annotation) or (Any,))[0]

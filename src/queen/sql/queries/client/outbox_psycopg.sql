@@ -1,0 +1,2 @@
+-- Stores one message in the caller's own transaction.
+select queen.push(%s, %s, %s::text::jsonb, %s, %s, %s, %s) as id
