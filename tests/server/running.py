@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import uvloop
+
 from queen.config import Settings
 from queen.server.serve import Server, make_server
 from tests.support.wait import wait_for
@@ -35,7 +37,7 @@ def run_broker(database: str, data_dir: Path, **options: Any) -> Iterator[Runnin
         **{"database_url": database, "data_dir": data_dir, "port": port, "log_level": "error", **options}
     )
     server = make_server(settings)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])), name="broker")
+    thread = threading.Thread(target=lambda: _run(server, listening), name="broker")
     thread.start()
     try:
         wait_for(lambda: server.started or not thread.is_alive())
@@ -46,3 +48,8 @@ def run_broker(database: str, data_dir: Path, **options: Any) -> Iterator[Runnin
         thread.join(30)
         listening.close()
         assert not thread.is_alive(), "the broker did not stop"
+
+
+def _run(server: Server, listening: socket.socket) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(server.serve(sockets=[listening]))

@@ -25,28 +25,39 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final
 
+import structlog
+
 from queen import errors
 from queen.server.broker import Broker
+from queen.server.limits import BodyTooLarge, read_body
 from queen.server.request import ClientGone, Request
 from queen.server.routing import Receive, Route, Router, Send
-from queen.server.wire import NOTHING, Response, refuse
+from queen.server.wire import Response, refuse
 
+LOG: Final = structlog.get_logger("queen.http")
 MODULES: Final = (
-    "health",
     "push",
+    "pop",
+    "ack",
+    "lease",
+    "transaction",
+    "configure",
+    "maintenance",
+    "health",
+    "metrics",
+    "description",
 )
+_PREFLIGHT: Final = (
+    (b"access-control-allow-methods", b"GET, POST, PUT, DELETE, OPTIONS"),
+    (b"access-control-allow-headers", b"authorization, content-type, x-request-id"),
+    (b"access-control-max-age", b"86400"),
+)
+_ID_LENGTH: Final = 128
 
 
 def gather() -> list[Route]:
     """The routes of all modules."""
     return [route for name in MODULES for route in import_module(f"queen.server.routes.{name}").ROUTES]
-
-
-class BodyTooLarge(errors.RequestError):
-    """The body is above the limit."""
-
-    code = "BODY_TOO_LARGE"
-    status = 413
 
 
 class App:
@@ -55,15 +66,21 @@ class App:
     def __init__(self, broker: Broker, routes: Sequence[Route] | None = None) -> None:
         self.broker = broker
         self.router = Router(gather() if routes is None else routes)
-        self._prefix = os.urandom(6).hex()
-        self._count = itertools.count(1)
+        broker.routes = self.router.routes
+        self._auth = broker.auth
         self._limit = broker.settings.body_limit
+        self._prefix = os.urandom(6).hex().encode()
+        self._count = itertools.count(1)
+        self._origins = frozenset(origin.encode() for origin in broker.settings.cors_origins)
+        self._any_origin = b"*" in self._origins
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        """Serve one connection of the ASGI server."""
+        """Serve one request, one WebSocket, or the life of the process."""
         if scope["type"] == "http":
             await self._serve(scope, receive, send)
-        elif scope["type"] == "lifespan":
+        elif scope["type"] == "websocket":
+            await self._converse(scope, receive, send)
+        else:
             await self._live(receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -75,56 +92,85 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        headers = dict(scope["headers"])
-        request_id = headers.get(b"x-request-id") or f"{self._prefix}{next(self._count):x}".encode()
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        request_id = headers.get(b"x-request-id", b"")[:_ID_LENGTH] or b"%s%x" % (self._prefix, next(self._count))
         try:
             response = await self._respond(scope, headers, request_id, receive)
-        except errors.QueenError as error:
-            response = refuse(error)
         except ClientGone:
             return
-        await self._send(response, request_id, send)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
+            response = self._refused(error, scope, request_id)
+        length = b"%d" % len(response.body)
+        answer = [(b"x-request-id", request_id), *self._cors(headers), *response.headers]
+        if response.status != 204:
+            answer += ((b"content-type", response.media), (b"content-length", length))
+        await send({"type": "http.response.start", "status": response.status, "headers": answer})
+        await send({"type": "http.response.body", "body": response.body})
 
     async def _respond(
         self, scope: dict[str, Any], headers: dict[bytes, bytes], request_id: bytes, receive: Receive
     ) -> Response:
-        if scope["method"] == "OPTIONS":
-            return NOTHING
-        route, params = self.router.find(scope["method"], scope["raw_path"])
+        method, raw_path = scope["method"], scope["raw_path"]
+        if method == "OPTIONS":
+            return Response(204, headers=_PREFLIGHT)
+        route, params = self.router.find(method, raw_path)
         request = Request(self.broker, route, params, scope, receive)
         request.headers = headers
         request.id = request_id.decode("latin-1")
-        if scope["method"] in ("POST", "PUT"):
-            request.body = await self._body(headers, receive)
+        if not self._auth.open_to_all(route.role, raw_path):
+            request.identity = await self._auth.admit(route.role, headers.get(b"authorization"))
+        if method == "POST" or method == "PUT":
+            request.body = await read_body(headers, receive, self._limit)
         response: Response = await route.call(request)
         return response
 
-    async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
-        if int(headers.get(b"content-length", b"0")) > self._limit:
-            raise BodyTooLarge(f"the body is above the limit of {self._limit} bytes")
-        message = await receive()
-        body: bytes = message.get("body", b"")
-        if not message.get("more_body"):
-            return body
-        parts = [body]
-        size = len(body)
-        while message.get("more_body"):
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            parts.append(message["body"])
-            size += len(parts[-1])
-            if size > self._limit:
-                raise BodyTooLarge(f"the body is above the limit of {self._limit} bytes")
-        return b"".join(parts)
+    def _refused(self, error: Exception, scope: dict[str, Any], request_id: bytes) -> Response:
+        known = error
+        if isinstance(error, TimeoutError):
+            known = errors.StoreUnavailable("the database did not answer in time")
+        elif not isinstance(error, errors.QueenError):
+            LOG.error("a defect", exc_info=error, path=scope["path"], request=request_id.decode("latin-1"))
+            known = errors.InternalError("an unexpected error; the log has it under the request's id")
+        assert isinstance(known, errors.QueenError)
+        if type(known) is errors.StoreUnavailable:
+            self.broker.watch.doubt()
+        self.broker.metrics.refused(known.status)
+        level = "error" if known.status == 500 else "warning" if known.status > 500 else "debug"
+        getattr(LOG, level)(
+            "refused",
+            status=known.status,
+            code=known.code,
+            reason=known.message,
+            method=scope["method"],
+            path=scope["path"],
+            request=request_id.decode("latin-1"),
+        )
+        response = refuse(known)
+        if isinstance(known, BodyTooLarge):
+            return Response(response.status, response.body, headers=((b"connection", b"close"),))
+        return response
 
-    async def _send(self, response: Response, request_id: bytes, send: Send) -> None:
-        headers = [
-            (b"x-request-id", request_id),
-            (b"access-control-allow-origin", b"*"),
-            *response.headers,
-        ]
-        if response.status != 204:
-            headers += [(b"content-type", response.media), (b"content-length", b"%d" % len(response.body))]
-        await send({"type": "http.response.start", "status": response.status, "headers": headers})
-        await send({"type": "http.response.body", "body": response.body})
+    def _cors(self, headers: dict[bytes, bytes]) -> tuple[tuple[bytes, bytes], ...]:
+        if self._any_origin:
+            return ((b"access-control-allow-origin", b"*"),)
+        origin = headers.get(b"origin")
+        if origin is None or origin not in self._origins:
+            return ((b"vary", b"origin"),)
+        return ((b"access-control-allow-origin", origin), (b"vary", b"origin"))
+
+    async def _converse(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """A WebSocket: browsers cannot set a header there, so the token may come as `?token=`."""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        try:
+            route, params = self.router.find("WS", scope["raw_path"])
+            request = Request(self.broker, route, params, scope, receive)
+            request.headers = headers
+            if not self._auth.open_to_all(route.role, scope["raw_path"]):
+                token = request.text("token")
+                given = headers.get(b"authorization") or (token.encode() if token else None)
+                request.identity = await self._auth.admit(route.role, given)
+        except errors.QueenError as error:
+            LOG.debug("refused", code=error.code, reason=error.message, path=scope["path"])
+            await send({"type": "websocket.close", "code": 4000 + error.status, "reason": error.message[:100]})
+            return
+        await route.call(request, receive, send)

@@ -1,13 +1,42 @@
-"""Who calls, and what they may do."""
+"""Who calls, and what they may do: JSON Web Tokens.
+
+Each key opens only tokens of its own kind: the shared secret HMAC tokens, a public key those of its
+own algorithm family. So neither `none` nor an HMAC made with a public key gets in.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
+import httpx2
+import jwt
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from jwt.algorithms import get_default_algorithms
 from msgspec import Struct
 
 from queen import errors
-from queen.server.routing import Role
+from queen.config import ConfigError, Settings
+from queen.server.routing import RANKS, Role
+
+SKEW: Final = 30
+REMEMBERED: Final = 4096
+KEYS_LIFETIME: Final = 300.0
+KEYS_PAUSE: Final = 10.0
+_HMAC: Final = frozenset({"HS256", "HS384", "HS512"})
+_FAMILIES: Final[Sequence[tuple[type, frozenset[str]]]] = (
+    (RSAPublicKey, frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"})),
+    (EllipticCurvePublicKey, frozenset({"ES256", "ES384", "ES512"})),
+    (Ed25519PublicKey, frozenset({"EdDSA"})),
+    (Ed448PublicKey, frozenset({"EdDSA"})),
+)
+_ROLES: Final[Mapping[str, Role]] = {"read-only": "read", "read-write": "write", "admin": "admin"}
 
 
 class NotAuthenticated(errors.RequestError):
@@ -29,6 +58,182 @@ class Identity(Struct, frozen=True):
 
     subject: str | None = None
     role: Role = "public"
+    expires_at: float = float("inf")
 
 
 NOBODY: Final = Identity()
+
+
+class _Key(Struct, frozen=True):
+    algorithms: frozenset[str]
+    material: Any
+
+
+class Authenticator:
+    """Checks tokens; those that were good are remembered until they expire."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.enabled = settings.jwt_enabled
+        self._settings = settings
+        self._skip = frozenset(path.encode() for path in settings.jwt_skip_paths)
+        only = None if settings.jwt_algorithm == "auto" else frozenset({settings.jwt_algorithm})
+        self._only = only
+        self._keys: list[_Key] = []
+        if settings.jwt_secret:
+            self._keys.append(_Key(_HMAC & only if only else _HMAC, settings.jwt_secret))
+        if settings.jwt_public_key:
+            self._keys.append(self._public(settings.jwt_public_key))
+        self._fetched = KeySet(settings.jwt_jwks_url, only) if settings.jwt_jwks_url else None
+        self._known: dict[bytes, Identity] = {}
+
+    def _public(self, pem: str) -> _Key:
+        try:
+            material = load_pem_public_key(pem.replace("\\n", "\n").encode())
+        except ValueError as error:
+            raise ConfigError(f"jwt_public_key is not a public key in PEM: {error}") from error
+        return _Key(_family(material, self._only), material)
+
+    def open_to_all(self, role: Role, raw_path: bytes) -> bool:
+        """Tell whether a route needs no token."""
+        return not self.enabled or role == "public" or raw_path in self._skip
+
+    async def admit(self, role: Role, authorization: bytes | None) -> Identity:
+        """The caller, if the token is good and its role enough; raises NotAuthenticated or NotAllowed."""
+        identity = await self.identify(authorization)
+        if RANKS[identity.role] < RANKS[role]:
+            raise NotAllowed("Insufficient permissions")
+        return identity
+
+    async def identify(self, authorization: bytes | None) -> Identity:
+        """The caller behind an Authorization header; a bare token works too."""
+        scheme, _, rest = (authorization or b"").strip().partition(b" ")
+        token = rest.strip() if scheme.lower() == b"bearer" else scheme if not rest else b""
+        if not token:
+            raise NotAuthenticated("Authentication required")
+        known = self._known.get(token)
+        if known is not None and known.expires_at > time.time():
+            return known
+        identity = await self._check(token.decode("latin-1"))
+        if len(self._known) >= REMEMBERED:
+            self._known.clear()
+        self._known[token] = identity
+        return identity
+
+    async def _check(self, token: str) -> Identity:
+        try:
+            header = jwt.get_unverified_header(token)
+        except jwt.InvalidTokenError:
+            raise NotAuthenticated("Invalid token") from None
+        algorithm = str(header.get("alg"))
+        keys = [key for key in self._keys if algorithm in key.algorithms]
+        if self._fetched is not None and algorithm not in _HMAC:
+            keys += await self._fetched.find(algorithm, header.get("kid"))
+        failure = "Invalid token algorithm" if not keys else "Invalid token signature"
+        for key in keys:
+            try:
+                return _identity(self._decode(token, key, algorithm))
+            except jwt.InvalidSignatureError:
+                continue
+            except jwt.InvalidTokenError as error:
+                failure = _reason(error)
+                break
+        raise NotAuthenticated(failure)
+
+    def _decode(self, token: str, key: _Key, algorithm: str) -> dict[str, Any]:
+        return jwt.decode(
+            token,
+            key.material,
+            algorithms=[algorithm],
+            issuer=self._settings.jwt_issuer,
+            audience=self._settings.jwt_audience,
+            leeway=SKEW,
+            options={"verify_aud": self._settings.jwt_audience is not None, "enforce_minimum_key_length": False},
+        )
+
+
+class KeySet:
+    """Public keys from a URL, kept for a while, fetched again when a token names one we do not have."""
+
+    def __init__(self, url: str, only: frozenset[str] | None) -> None:
+        self._url = url
+        self._only = only
+        self._keys: dict[str | None, list[_Key]] = {}
+        self._fetched_at = float("-inf")
+        self._fetching = asyncio.Lock()
+
+    async def find(self, algorithm: str, kid: object) -> list[_Key]:
+        """The keys a token of this algorithm and key id may have been signed with."""
+        if time.monotonic() - self._fetched_at > KEYS_LIFETIME or (
+            not self._matching(algorithm, kid) and time.monotonic() - self._fetched_at > KEYS_PAUSE
+        ):
+            await self._fetch()
+        return self._matching(algorithm, kid)
+
+    def _matching(self, algorithm: str, kid: object) -> list[_Key]:
+        keys = (
+            [key for group in self._keys.values() for key in group] if kid is None else self._keys.get(str(kid)) or []
+        )
+        return [key for key in keys if algorithm in key.algorithms]
+
+    async def _fetch(self) -> None:
+        asked_at = time.monotonic()
+        async with self._fetching:
+            if self._fetched_at >= asked_at:
+                return
+            try:
+                async with httpx2.AsyncClient(timeout=5) as client:
+                    answer = await client.get(self._url)
+                    answer.raise_for_status()
+                    found = answer.json()["keys"]
+            except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:
+                if not self._keys:
+                    raise errors.StoreUnavailable(f"the keys to check tokens cannot be fetched: {error}") from error
+                self._fetched_at = time.monotonic() - KEYS_LIFETIME + KEYS_PAUSE
+                return
+            self._keys = self._read(found)
+            self._fetched_at = time.monotonic()
+
+    def _read(self, found: list[dict[str, Any]]) -> dict[str | None, list[_Key]]:
+        keys: dict[str | None, list[_Key]] = {}
+        for entry in found:
+            try:
+                material = jwt.PyJWK(entry).key
+            except (jwt.PyJWKError, jwt.InvalidKeyError):
+                continue
+            if entry.get("use", "sig") == "sig" and (algorithms := _family(material, self._only)):
+                named = frozenset({entry["alg"]}) if entry.get("alg") else algorithms
+                keys.setdefault(entry.get("kid"), []).append(_Key(algorithms & named, material))
+        return keys
+
+
+def _family(material: object, only: frozenset[str] | None) -> frozenset[str]:
+    for kind, algorithms in _FAMILIES:
+        if isinstance(material, kind):
+            known = algorithms & get_default_algorithms().keys()
+            return known & only if only else known
+    return frozenset()
+
+
+def _identity(claims: Mapping[str, Any]) -> Identity:
+    named = [claims.get("role"), *(claims["roles"] if isinstance(claims.get("roles"), list) else [])]
+    roles: list[Role] = [_ROLES[name] for name in named if isinstance(name, str) and name in _ROLES]
+    subject = claims.get("sub")
+    return Identity(
+        subject=subject if isinstance(subject, str) else None,
+        role=max(roles, key=RANKS.__getitem__, default="public"),
+        expires_at=float(claims["exp"]) + SKEW if "exp" in claims else time.time() + KEYS_LIFETIME,
+    )
+
+
+def _reason(error: jwt.InvalidTokenError) -> str:
+    match error:
+        case jwt.ExpiredSignatureError():
+            return "Token has expired"
+        case jwt.ImmatureSignatureError():
+            return "Token is not valid yet"
+        case jwt.InvalidIssuerError():
+            return "Invalid token issuer"
+        case jwt.InvalidAudienceError():
+            return "Invalid token audience"
+        case _:
+            return f"Invalid token: {error}"

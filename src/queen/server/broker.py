@@ -2,26 +2,79 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, TypeVar
 
-from queen import __version__
+import structlog
+
+from queen import __version__, errors
 from queen.config import Settings
-from queen.engine import Engine
+from queen.db import migrate
+from queen.db.pool import Database, PoolOptions, translate
+from queen.engine import Engine, KeyRing
+from queen.engine.services import ServiceRunner
+from queen.engine.services.jobs import all_services
+from queen.model import NewMessage, Pushed
+from queen.server.auth import Authenticator
+from queen.server.buffer import Buffer
+from queen.server.gauges import Gauges
+from queen.server.metrics import Metrics
+from queen.server.routing import Route
+from queen.server.watch import Watch
+
+LOG: Final = structlog.get_logger("queen.broker")
+T = TypeVar("T")
+
+
+class Interrupted(Exception):
+    """What was waited for will not come: pops were switched off, or the database went away."""
 
 
 class Broker:
-    """The parts that routes share: engine, settings, and the state of this process."""
+    """The parts that routes share: engine, settings, disk buffer, metrics, and the watch over the database."""
 
-    def __init__(self, settings: Settings, engine: Engine) -> None:
+    def __init__(self, settings: Settings, *, worker: int = 0) -> None:
+        assert settings.database_url is not None, "the embedded server is started before the broker"
         self.settings = settings
-        self.engine = engine
+        self.worker = worker
         self.version = __version__
         self.started_at = time.time()
         self.draining = False
+        options = PoolOptions(size=settings.pool_size, pooler=settings.pooler)
+        self.engine = Engine(
+            Database(settings.database_url, options),
+            keys=KeyRing(settings.encryption_keys),
+            listen_url=settings.notification_url,
+            batch_limit=settings.batch_limit,
+        )
+        self.services = ServiceRunner(self.engine.database, all_services(self.engine, settings))
+        self.metrics = Metrics()
+        self.gauges = Gauges(self)
+        self.auth = Authenticator(settings)
+        self.buffer = Buffer(settings.buffer_path, self.engine.keys, self._store_carefully)
+        self.watch = Watch(self.engine.database, self.buffer, self._prepare, self._state_changed)
+        self.routes: Sequence[Route] = ()
+        self._pushing: set[asyncio.Task[Any]] = set()
+        self._popping: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
-        """Begin to work."""
+        """Begin to work, also without the database: it is waited for."""
+        await self.watch.start()
+
+    async def _prepare(self) -> None:
+        try:
+            async with migrate.connect(self.engine.database.dsn, timeout=5) as connection:
+                for migrations in migrate.SETS.values():
+                    if applied := await migrate.up(connection, migrations):
+                        LOG.info("the schema was brought up to date", schema=migrations.schema, files=len(applied))
+        except (migrate.MigrationError, OSError):
+            raise
+        except Exception as error:
+            raise translate(error) from error
         await self.engine.open()
+        self.services.start()
 
     async def drain(self) -> None:
         """Hand out nothing more, answer whoever waits, finish what is under way."""
@@ -30,4 +83,58 @@ class Broker:
 
     async def close(self) -> None:
         """Stop and let go of everything."""
+        await self.services.stop()
+        await self.watch.stop()
+        await self.buffer.close()
         await self.engine.close()
+
+    async def push(self, items: Sequence[NewMessage]) -> list[Pushed] | None:
+        """Store messages that have their ids, or keep them in the disk buffer and answer None."""
+        if self.watch.up and not self.watch.modes.push and not self.buffer.holds(items):
+            try:
+                return await self._while_up(items)
+            except errors.SchemaOutdated:
+                raise
+            except (errors.StoreUnavailable, Interrupted, TimeoutError):
+                self.watch.doubt()
+        await self.buffer.append(items)
+        return None
+
+    async def pop(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """The result of a pop that may wait; None when pops are switched off meanwhile."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._popping.add(task)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if not self.watch.modes.pop or task.uncancel():
+                raise
+            return None
+        finally:
+            self._popping.discard(task)
+
+    async def _while_up(self, items: Sequence[NewMessage]) -> list[Pushed]:
+        task = asyncio.current_task()
+        assert task is not None
+        self._pushing.add(task)
+        try:
+            return await self.engine.push(items)
+        except asyncio.CancelledError:
+            if self.watch.up or task.uncancel():
+                raise
+            raise Interrupted from None
+        finally:
+            self._pushing.discard(task)
+
+    def _state_changed(self) -> None:
+        """Nobody goes on waiting for what will not come."""
+        if not self.watch.up:
+            for task in self._pushing:
+                task.cancel()
+        if self.watch.modes.pop:
+            for task in self._popping:
+                task.cancel()
+
+    async def _store_carefully(self, items: Sequence[NewMessage]) -> None:
+        await self.engine.push(items, careful=True)

@@ -1,64 +1,144 @@
-"""Run the broker: sockets, processes, signals."""
+"""Run the broker: the listening socket, the event loop, a graceful stop."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import parent_process
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
+import msgspec
+import structlog
 import uvicorn
+import uvloop
 
 from queen.config import Settings
-from queen.db.pool import Database, PoolOptions
-from queen.engine import Engine, KeyRing
+from queen.db.embedded import EmbeddedServer
 from queen.server.app import App
 from queen.server.broker import Broker
 
+LOG: Final = structlog.get_logger("queen.serve")
+BACKLOG: Final = 4096
+
 
 class Server(uvicorn.Server):
-    """Uvicorn, but parked polls are answered as soon as a stop is asked for."""
+    """Uvicorn, but whoever waits is answered as soon as a stop is asked for, and a signal ends with exit code 0."""
 
     def __init__(self, config: uvicorn.Config, broker: Broker) -> None:
         super().__init__(config)
         self.broker = broker
-        self._draining: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on SIGTERM and SIGINT; a second one stops at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGTERM, signal.SIGINT)
+        for number in signals:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal came: begin to drain."""
-        super().handle_exit(signal.Signals(sig), frame)
+        """A signal came."""
+        LOG.info("stopping", signal=signal.Signals(sig).name)
+        if self.should_exit:
+            self.force_exit = True
+        self.should_exit = True
 
-    async def shutdown(self, sockets: Any = None) -> None:
-        """Answer whoever waits, then let the connections end."""
-        self._draining = asyncio.create_task(self.broker.drain())
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and say so."""
+        await super().startup(sockets)
+        for listening in sockets or ():
+            if self.started:
+                host, port, *_ = listening.getsockname()
+                LOG.info(
+                    "listening", url=f"http://{host}:{port}", worker=self.broker.worker, version=self.broker.version
+                )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer whoever waits, let the connections end, then close."""
+        limit = self.broker.settings.shutdown_limit
+        draining = asyncio.create_task(self.broker.drain(), name="queen-stop")
         await super().shutdown(sockets)
-        await self._draining
+        with suppress(TimeoutError):
+            await asyncio.wait_for(draining, limit)
+        LOG.info("stopped")
 
 
-def make_server(settings: Settings) -> Server:
+def make_server(settings: Settings, *, worker: int = 0) -> Server:
     """A server that is not running yet."""
-    assert settings.database_url is not None
-    options = PoolOptions(size=settings.pool_size, pooler=settings.pooler)
-    engine = Engine(
-        Database(settings.database_url, options),
-        keys=KeyRing(settings.encryption_keys),
-        listen_url=settings.notification_url,
-        batch_limit=settings.batch_limit,
-    )
-    broker = Broker(settings, engine)
+    broker = Broker(settings, worker=worker)
     config = uvicorn.Config(
         App(broker),
-        host=settings.host,
-        port=settings.port,
-        loop="uvloop",
         http="httptools",
         ws="websockets-sansio",
         lifespan="on",
         access_log=False,
         log_config=None,
+        log_level="warning",
         server_header=False,
         date_header=False,
-        timeout_graceful_shutdown=int(settings.shutdown_limit) or 1,
-        backlog=4096,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=max(int(settings.shutdown_limit), 1),
+        backlog=BACKLOG,
     )
     return Server(config, broker)
+
+
+def listening_socket(settings: Settings, *, shared: bool = False) -> socket.socket:
+    """The socket of the settings' address; `shared` lets other processes have one on the same port."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listening.bind((settings.host, settings.port))
+    except OSError as error:
+        listening.close()
+        raise OSError(error.errno, f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from error
+    return listening
+
+
+@contextmanager
+def database_for(settings: Settings) -> Iterator[Settings]:
+    """The settings with a database in them: an embedded one when none is named."""
+    if settings.database_url:
+        yield settings
+        return
+    with EmbeddedServer.start(settings.data_dir, port=settings.embedded_port or None) as server:
+        LOG.info("the embedded PostgreSQL runs", directory=str(server.data_dir))
+        yield msgspec.structs.replace(settings, database_url=server.dsn())
+
+
+def run(settings: Settings, *, worker: int = 0, shared: bool = False) -> bool:
+    """Serve until a signal comes; tells whether the start worked."""
+    server = make_server(settings, worker=worker)
+    listening = listening_socket(settings, shared=shared)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(server, listening))
+    return server.started
+
+
+async def _serve(server: Server, listening: socket.socket) -> None:
+    parent = _parent_sentinel()
+    if parent is not None:
+        # A worker whose supervisor was killed must not live on unseen.
+        asyncio.get_running_loop().add_reader(parent, server.handle_exit, signal.SIGTERM, None)
+    await server.serve(sockets=[listening])
+
+
+def _parent_sentinel() -> Any:
+    parent = parent_process()
+    return parent.sentinel if parent is not None else None

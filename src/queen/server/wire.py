@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from queen import errors
+from queen.ids import to_wire
 
 T = TypeVar("T")
 JSON: Final = b"application/json"
@@ -79,6 +81,12 @@ def millis(time: datetime) -> str:
 def millis_or_none(time: datetime | None) -> str | None:
     """The same, and null for nothing."""
     return None if time is None else millis(time)
+
+
+@lru_cache(maxsize=65_536)
+def partition_id(number: int) -> str:
+    """The id of a partition on the wire."""
+    return to_wire("partition", number)
 
 
 def raw(payload: str) -> Raw:

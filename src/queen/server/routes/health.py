@@ -2,32 +2,104 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import time
+from typing import Final
+
+from msgspec import field
+
 from queen import errors
+from queen.db import migrate
 from queen.server.request import Request
 from queen.server.routing import Route
 from queen.server.wire import Response, Wire, answer
 from queen.sql import query
 
+_LIMIT: Final = 3.0
 
-class Health(Wire):
+
+class Health(Wire, omit_defaults=True):
     """How the broker stands."""
 
     status: str
     database: str
     server: str
+    worker: int = field(name="worker_id")
     version: str
-    worker_id: int = 0
+    uptime: float
+    error: str | None = None
+
+
+class Liveness(Wire):
+    """The process answers."""
+
+    status: str
+    pid: int
+
+
+class Readiness(Wire, omit_defaults=True):
+    """Whether requests should be sent here."""
+
+    status: str
+    database: bool
+    schema_current: bool
+    draining: bool
+    error: str | None = None
 
 
 async def health(request: Request) -> Response:
     """Whether the broker and its database work."""
+    problem = await _problem(request)
+    return answer(
+        Health(
+            "unhealthy" if problem else "healthy",
+            "disconnected" if problem else "connected",
+            "queen",
+            request.broker.worker,
+            request.broker.version,
+            round(time.time() - request.broker.started_at, 3),
+            problem,
+        ),
+        503 if problem else 200,
+    )
+
+
+async def live(request: Request) -> Response:
+    """Whether the process answers; says nothing about the database."""
+    return answer(Liveness("alive", os.getpid()))
+
+
+async def ready(request: Request) -> Response:
+    """Whether requests should be sent here: the database answers, its schema is current, and we are not stopping."""
+    problem = await _problem(request)
+    current = not problem and await _schema_is_current(request)
+    draining = request.broker.draining
+    fit = current and not draining
+    return answer(
+        Readiness("ready" if fit else "not ready", not problem, current, draining, problem), 200 if fit else 503
+    )
+
+
+async def _problem(request: Request) -> str | None:
     try:
-        await request.engine.database.fetch(query("engine/ping"))
-    except errors.QueenError:
-        return answer(
-            Health(status="unhealthy", database="disconnected", server="queen", version=request.broker.version), 503
-        )
-    return answer(Health(status="healthy", database="connected", server="queen", version=request.broker.version))
+        async with asyncio.timeout(_LIMIT):
+            await request.engine.database.fetch(query("engine/ping"))
+    except errors.QueenError as error:
+        request.broker.watch.doubt()
+        return error.message
+    except TimeoutError:
+        return "the database did not answer in time"
+    return None
 
 
-ROUTES = [Route("GET", "/health", health, role="public", answer=Health, others=(503,))]
+async def _schema_is_current(request: Request) -> bool:
+    async with request.engine.database.connection() as connection:
+        return await migrate.is_current(connection)
+
+
+ROUTES = [
+    Route("GET", "/health", health, role="read", answer=Health, others=(503,)),
+    Route("GET", "/health/live", live, role="public", answer=Liveness),
+    Route("GET", "/health/ready", ready, role="public", answer=Readiness, others=(503,)),
+]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+import time
+from collections.abc import Sequence
+from typing import Any, Final
 from uuid import UUID
 
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
-from queen.ids import to_wire
-from queen.model import DEFAULT_PARTITION, NewMessage
+from queen import errors
+from queen.ids import uuid7s
+from queen.model import DEFAULT_PARTITION, NewMessage, Pushed
+from queen.server.limits import require_at_most
 from queen.server.request import Request
 from queen.server.routing import Route
-from queen.server.wire import Decoder, Response, Wire, answer, text
+from queen.server.wire import Decoder, Response, Wire, answer, partition_id, text, time_of
 
 
 class PushItem(Wire):
@@ -20,8 +24,10 @@ class PushItem(Wire):
     queue: str
     partition: str = DEFAULT_PARTITION
     payload: Raw = Raw(b"null")
-    transaction_id: str | None = None
-    trace_id: UUID | None = None
+    transaction_id: str | UnsetType = UNSET
+    trace_id: str | UnsetType = UNSET
+    parent_id: str | None = None
+    deliver_at: str | None = None
 
 
 class Push(Wire):
@@ -30,57 +36,113 @@ class Push(Wire):
     items: list[PushItem]
 
 
-class PushResult(Wire, rename=None):
-    """What became of one message; snake_case but for one, as clients know it."""
+class PushResult(Wire, rename=None, omit_defaults=True):
+    """What became of one message; the names are those clients know."""
 
     index: int
     transaction_id: str
     status: str
-    message_id: str
+    message_id: UUID
     partition_id: str
-    trace_id: str | None
+    trace_id: UUID | None
     queueName: str  # noqa: N815
+    queueDepth: int | None = None  # noqa: N815
+    remainingCapacity: int | None = None  # noqa: N815
 
 
-DECODE: Final = Decoder(
-    Push,
-    {
-        "items": "items array is required",
-        "queue": "Queue must be a string",
-        "partition": "Partition must be a string",
-        "transactionId": "TransactionId must be a string",
-        "traceId": "TraceId must be a string",
-    },
-)
+class Buffered(Wire, rename=None):
+    """What is answered for a message that waits in the disk buffer."""
+
+    index: int
+    transaction_id: str
+    status: str
+    message_id: UUID
+    trace_id: UUID | None
+    queueName: str  # noqa: N815
+    queue: str
+    partition: str
+    transactionId: str  # noqa: N815
+
+
+TEXTS: Final = {
+    "items": "items array is required",
+    "queue": "Queue must be a string",
+    "partition": "Partition must be a string",
+    "transactionId": "TransactionId must be a string",
+    "traceId": "TraceId must be a string",
+}
+DECODE: Final = Decoder(Push, TEXTS)
 
 
 async def push(request: Request) -> Response:
-    """Store messages, all or none, in order."""
-    body = DECODE(request.body)
-    items = [
+    """Store messages, all or none, in order; the same transactionId in a partition is stored once."""
+    started = time.monotonic()
+    items: list[PushItem] = DECODE(request.body).items
+    require_at_most("items", items, request.settings.batch_limit)
+    messages = to_messages(items, request.identity.subject)
+    pushed = await request.broker.push(messages) if messages else []
+    request.broker.metrics.done("push", len(messages), started)
+    if pushed is None:
+        return answer([_buffered(index, message) for index, message in enumerate(messages)], 201)
+    return answer([_result(index, one) for index, one in enumerate(pushed)], 201)
+
+
+def to_messages(items: Sequence[PushItem], subject: str | None) -> list[NewMessage]:
+    """The engine's form of what came over the wire, with ids that a repeated attempt keeps."""
+    return [
         NewMessage(
             queue=item.queue,
             partition=item.partition,
             payload=text(item.payload),
-            transaction_id=item.transaction_id,
-            trace_id=item.trace_id,
-            producer_sub=request.identity.subject,
+            transaction_id=None if item.transaction_id is UNSET else item.transaction_id,
+            trace_id=None if item.trace_id is UNSET else uuid_of("traceId", item.trace_id),
+            parent_id=None if item.parent_id is None else uuid_of("parentId", item.parent_id),
+            deliver_at=None if item.deliver_at is None else time_of("deliverAt", item.deliver_at),
+            producer_sub=subject,
+            id=new,
         )
-        for item in body.items
+        for item, new in zip(items, uuid7s(len(items)), strict=True)
     ]
-    results = [
-        PushResult(
-            index=index,
-            transaction_id=pushed.transaction_id,
-            status=pushed.status,
-            message_id=str(pushed.id),
-            partition_id=to_wire("partition", pushed.partition_id),
-            trace_id=str(pushed.trace_id) if pushed.trace_id else None,
-            queueName=pushed.queue,
-        )
-        for index, pushed in enumerate(await request.engine.push(items))
-    ]
-    return answer(results, 201)
 
 
-ROUTES = [Route("POST", "/api/v1/push", push, role="write", body=Push, answer=list[PushResult], status=201)]
+def uuid_of(field: str, value: Any) -> UUID:
+    """A UUID from its text; anything else is the caller's mistake."""
+    try:
+        return UUID(value)
+    except ValueError:
+        raise errors.InvalidRequest(field, f"{field} must be a UUID") from None
+
+
+def _result(index: int, pushed: Pushed) -> PushResult:
+    return PushResult(
+        index,
+        pushed.transaction_id,
+        pushed.status,
+        pushed.id,
+        partition_id(pushed.partition_id),
+        pushed.trace_id,
+        pushed.queue,
+        pushed.depth,
+        pushed.remaining,
+    )
+
+
+def _buffered(index: int, message: NewMessage) -> Buffered:
+    assert message.id is not None
+    name = message.transaction_id or str(message.id)
+    return Buffered(
+        index, name, "buffered", message.id, message.trace_id, message.queue, message.queue, message.partition, name
+    )
+
+
+ROUTES = [
+    Route(
+        "POST",
+        "/api/v1/push",
+        push,
+        body=Push,
+        answer=list[PushResult | Buffered],
+        status=201,
+        others=(400, 413, 429, 503),
+    )
+]

@@ -1,0 +1,173 @@
+"""Numbers that are read when somebody asks: the process, its pool, the queues and the services."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import psutil
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from queen.db.pool import Row
+from queen.errors import QueenError
+from queen.server.metrics import QUEUES
+from queen.sql import query
+
+if TYPE_CHECKING:
+    from queen.server.broker import Broker
+
+FRESH: Final = 10.0
+_LIMIT: Final = 2.0
+_PER_QUEUE: Final = {
+    "queen_queue_pushed_per_minute": ("Messages pushed in the last full minute.", "pushed_per_minute"),
+    "queen_queue_popped_per_minute": ("Messages popped in the last full minute.", "popped_per_minute"),
+    "queen_queue_acked_per_minute": ("Messages acknowledged in the last full minute.", "acked_per_minute"),
+    "queen_queue_depth": ("Messages the slowest group has to get, at the last count.", "depth"),
+    "queen_queue_partitions": ("Partitions.", "partitions"),
+    "queen_queue_leased_partitions": ("Partitions under a live lease, counted per group.", "leased"),
+    "queen_dlq_depth_by_queue": ("Dead letters that were not pushed again.", "dead_letters"),
+}
+
+
+class Gauges:
+    """Reads the database at most every few seconds, whoever asks how often."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._queues: list[Row] = []
+        self._services: list[Row] = []
+        self._read_at = float("-inf")
+        self._reading = asyncio.Lock()
+
+    async def exposition(self) -> bytes:
+        """All of them as text for Prometheus."""
+        await self.refresh()
+        registry = CollectorRegistry()
+        registry.register(_Fixed(list(self._families())))
+        return generate_latest(registry)
+
+    async def refresh(self) -> None:
+        """Read the database unless that was done just now; without it the last numbers stand."""
+        async with self._reading:
+            if time.monotonic() - self._read_at < FRESH or not self._broker.watch.up:
+                return
+            with suppress(QueenError, TimeoutError):
+                async with asyncio.timeout(_LIMIT):
+                    database = self._broker.engine.database
+                    self._queues = await database.fetch(query("server/queue_gauges"), QUEUES)
+                    self._services = await database.fetch(query("server/service_gauges"))
+            self._read_at = time.monotonic()
+
+    def _families(self) -> Iterator[Metric]:
+        yield from self._process()
+        yield from self._broker_state()
+        yield from self._microbatches()
+        yield from self._queue_families()
+        for row in self._services:
+            age = GaugeMetricFamily("queen_service_age_seconds", "Since a service last succeeded.", labels=["service"])
+            age.add_metric([row["service"]], row["age"] if row["age"] is not None else float("nan"))
+            yield age
+            failing = GaugeMetricFamily("queen_service_failing", "Whether its last run failed.", labels=["service"])
+            failing.add_metric([row["service"]], float(row["failing"]))
+            yield failing
+
+    def _process(self) -> Iterator[Metric]:
+        process = psutil.Process()
+        memory, times = process.memory_info(), process.cpu_times()
+        yield _gauge("queen_uptime_seconds", "Since this process started.", time.time() - self._broker.started_at)
+        yield _counter("queen_cpu_user_microseconds", "CPU time in user mode.", times.user * 1e6)
+        yield _counter("queen_cpu_system_microseconds", "CPU time in system mode.", times.system * 1e6)
+        yield _gauge("queen_process_resident_memory_bytes", "Resident memory.", memory.rss)
+        yield _gauge("queen_process_virtual_memory_bytes", "Virtual memory.", memory.vms)
+
+    def _broker_state(self) -> Iterator[Metric]:
+        broker, database = self._broker, self._broker.engine.database
+        size, idle = database.sizes
+        yield _gauge("queen_db_pool_size", "Database connections.", size)
+        yield _gauge("queen_db_pool_idle", "Database connections without work.", idle)
+        yield _gauge("queen_db_pool_active", "Database connections at work.", size - idle)
+        yield _counter("queen_db_pool_waits", "Times a connection was asked for.", database.waits)
+        yield _counter("queen_db_pool_wait_seconds", "Time spent waiting for one.", database.wait_seconds)
+        yield _gauge("queen_db_up", "Whether the database answers.", float(broker.watch.up))
+        stats = broker.buffer.stats
+        yield _gauge("queen_file_buffer_pending", "Messages in the disk buffer.", stats.pending)
+        yield _gauge("queen_file_buffer_failed", "Pushes that could not be stored when drained.", stats.failed)
+        yield _gauge("queen_file_buffer_bytes", "Bytes in the disk buffer.", stats.size)
+        yield _gauge("queen_file_buffer_healthy", "Whether the disk buffer can be written.", float(stats.healthy))
+        yield _counter("queen_file_buffer_drained", "Messages that left the disk buffer.", stats.drained)
+        modes = GaugeMetricFamily("queen_maintenance_mode_enabled", "Maintenance modes.", labels=["mode"])
+        modes.add_metric(["push"], float(broker.watch.modes.push))
+        modes.add_metric(["pop"], float(broker.watch.modes.pop))
+        yield modes
+
+    def _microbatches(self) -> Iterator[Metric]:
+        calls = CounterMetricFamily("queen_microbatch_calls", "Database calls that requests shared.", labels=["verb"])
+        requests = CounterMetricFamily("queen_microbatch_requests", "Requests in them.", labels=["verb"])
+        largest = GaugeMetricFamily("queen_microbatch_largest", "Most requests in one of them.", labels=["verb"])
+        for verb, sizes in self._broker.engine.batch_sizes.items():
+            calls.add_metric([verb], sum(size.calls for size in sizes))
+            requests.add_metric([verb], sum(size.requests for size in sizes))
+            largest.add_metric([verb], max((size.largest for size in sizes), default=0))
+        yield from (calls, requests, largest)
+
+    def _queue_families(self) -> Iterator[Metric]:
+        for name, (text, column) in _PER_QUEUE.items():
+            family = GaugeMetricFamily(name, text, labels=["queue"])
+            for row in self._queues:
+                family.add_metric([row["name"]], row[column])
+            yield family
+        lag = GaugeMetricFamily(
+            "queen_queue_pop_lag_milliseconds", "Age of the oldest waiting.", labels=["queue", "stat"]
+        )
+        used = GaugeMetricFamily("queen_lease_utilisation", "Share of the partitions under a lease.", labels=["queue"])
+        for row in self._queues:
+            lag.add_metric([row["name"], "max"], row["lag_ms"])
+            used.add_metric([row["name"]], row["leased"] / (row["partitions"] or 1))
+        parked = GaugeMetricFamily("queen_queue_parked_consumers", "Pops that wait here.", labels=["queue"])
+        for queue, count in sorted(self._broker.engine.parked.items())[:QUEUES]:
+            parked.add_metric([queue], count)
+        yield from (lag, used, parked)
+        yield _gauge("queen_dlq_depth", "Dead letters that were not pushed again.", self._sum("dead_letters"))
+        for verb, column in (("push", "pushed"), ("pop", "popped"), ("ack", "acked"), ("failed", "failed")):
+            total = CounterMetricFamily(f"queen_cluster_{verb}_messages", "Of all brokers.", labels=["scope"])
+            total.add_metric(["cluster"], self._sum(column))
+            yield total
+
+    def _sum(self, column: str) -> int:
+        return sum(row[column] for row in self._queues)
+
+    def summary(self) -> Mapping[str, Any]:
+        """The numbers of the old JSON form."""
+        process = psutil.Process()
+        memory, times = process.memory_info(), process.cpu_times()
+        size, idle = self._broker.engine.database.sizes
+        return {
+            "memory": {"rss": memory.rss, "virtual": memory.vms},
+            "cpu": {"user": int(times.user * 1e6), "system": int(times.system * 1e6)},
+            "database": {
+                "poolSize": size,
+                "idleConnections": idle,
+                "waitingRequests": sum(self._broker.engine.parked.values()),
+            },
+        }
+
+
+class _Fixed(Collector):
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> list[Metric]:
+        return self._families
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, text, value=value)

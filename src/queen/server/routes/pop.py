@@ -1,0 +1,211 @@
+"""GET /api/v1/pop: from a queue, from one of its partitions, or from whatever queue matches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+from uuid import UUID
+
+from msgspec import Raw
+
+from queen import errors
+from queen.model import QUEUE_MODE, Message, Mode, PopRequest
+from queen.server.request import Request
+from queen.server.routing import Query, Route
+from queen.server.wire import NOTHING, Response, Wire, answer, micros, partition_id, raw, time_of
+
+AUTOPILOT_BATCH: Final = 200
+MAX_WAIT: Final = 300_000
+
+
+class PoppedMessage(Wire, omit_defaults=True):
+    """A message as a consumer gets it. Those that cannot be decrypted say why in `broken`."""
+
+    id: UUID
+    transaction_id: str
+    trace_id: UUID | None
+    data: Raw
+    producer_sub: str | None
+    created_at: str
+    partition_id: str
+    partition: str
+    lease_id: UUID | str
+    consumer_group: str
+    queue: str
+    seq: int
+    retry_count: int
+    delivery_count: int
+    parent_id: UUID | None = None
+    broken: str | None = None
+
+
+class PopAnswer(Wire, omit_defaults=True):
+    """Messages under a lease. The names above them are those of the first claimed partition."""
+
+    success: bool
+    queue: str
+    partition: str
+    partition_id: str
+    lease_id: UUID | str
+    consumer_group: str
+    messages: list[PoppedMessage]
+    partitions_claimed: int | None = None
+    lease_expires_at: str | None = None
+
+
+async def pop(request: Request) -> Response:
+    """Take messages of a queue from any partition that has some."""
+    (queue,) = request.params
+    return await _pop(request, queue, None)
+
+
+async def pop_partition(request: Request) -> Response:
+    """Take messages of one partition."""
+    queue, partition = request.params
+    return await _pop(request, queue, partition)
+
+
+async def pop_matching(request: Request) -> Response:
+    """Take messages from the first queue of a namespace and/or task that has some, by priority."""
+    namespace, task = request.text("namespace"), request.text("task")
+    if namespace is None and task is None:
+        raise errors.InvalidRequest("namespace", "namespace or task is required")
+    if request.broker.watch.modes.pop:
+        return NOTHING
+    started = time.monotonic()
+    wanted = read_request(request, "", None)
+    found = await _waited(request, wanted, namespace, task)
+    return _answer(request, found, wanted, started)
+
+
+async def _pop(request: Request, queue: str, partition: str | None) -> Response:
+    if request.broker.watch.modes.pop:
+        return NOTHING
+    started = time.monotonic()
+    wanted = read_request(request, queue, partition)
+    if wanted.wait:
+        found = await _waited(request, wanted, None, None)
+    else:
+        found = await request.engine.pop(wanted)
+    return _answer(request, found, wanted, started)
+
+
+async def _waited(request: Request, wanted: PopRequest, namespace: str | None, task: str | None) -> list[Message]:
+    engine = request.engine
+    matching = namespace is not None or task is not None
+    work = engine.pop_matching(namespace, task, wanted) if matching else engine.pop(wanted)
+    return await request.broker.pop(request.unless_gone(work)) or []
+
+
+def read_request(request: Request, queue: str, partition: str | None) -> PopRequest:
+    """What the query asks for."""
+    settings = request.settings
+    query = request.query
+    if request.flag("conflation"):
+        raise errors.InvalidRequest("conflation", "conflation is not supported")
+    default = AUTOPILOT_BATCH if request.flag("autopilot") else settings.default_batch
+    group = query.get("consumerGroup") or QUEUE_MODE
+    mode, start_at = _subscription(request) if group != QUEUE_MODE else ("all", None)
+    wait = 0.0
+    if request.flag("wait"):
+        wait = min(request.number("timeout", int(settings.default_timeout * 1000)), MAX_WAIT) / 1000
+    return PopRequest(
+        queue=queue,
+        partition=partition,
+        group=group,
+        batch=min(request.number("batch", default, low=1), settings.batch_limit),
+        partitions=1 if partition is not None else min(request.number("partitions", 1, low=1), settings.batch_limit),
+        wait=wait,
+        lease_seconds=request.number("leaseSeconds", 0, 1, 86_400) if "leaseSeconds" in query else None,
+        auto_ack=request.flag("autoAck"),
+        mode=mode,
+        start_at=start_at,
+    )
+
+
+def _subscription(request: Request) -> tuple[Mode, datetime | None]:
+    start = request.text("subscriptionFrom")
+    if start == "now":
+        return "new", None
+    if start is not None:
+        try:
+            return "timestamp", time_of("subscriptionFrom", start)
+        except errors.InvalidRequest:
+            pass
+    mode = request.text("subscriptionMode", request.settings.default_subscription)
+    return ("new" if mode in ("new", "new-only") else "all"), None
+
+
+def _answer(request: Request, found: Sequence[Message], wanted: PopRequest, started: float) -> Response:
+    if not found:
+        return NOTHING
+    metrics = request.broker.metrics
+    metrics.done("pop", len(found), started if not wanted.wait else time.monotonic())
+    metrics.handed_out(found, datetime.now(UTC))
+    first = found[0]
+    lease = first.lease_id or ""
+    claimed = len({message.partition_id for message in found}) if wanted.partition is None else None
+    return answer(
+        PopAnswer(
+            True,
+            first.queue,
+            first.partition,
+            partition_id(first.partition_id),
+            lease,
+            first.group,
+            [_message(message, lease) for message in found],
+            claimed,
+            micros(first.lease_expires_at) if first.lease_expires_at else None,
+        )
+    )
+
+
+def _message(message: Message, lease: UUID | str) -> PoppedMessage:
+    return PoppedMessage(
+        message.id,
+        message.transaction_id,
+        message.trace_id,
+        raw(message.payload),
+        message.producer_sub,
+        micros(message.created_at),
+        partition_id(message.partition_id),
+        message.partition,
+        lease,
+        message.group,
+        message.queue,
+        message.seq,
+        message.retry_count,
+        message.delivery_count,
+        message.parent_id,
+        message.broken,
+    )
+
+
+_QUERY: Final = (
+    Query("batch", "integer", "Most messages to return, over all partitions.", 1),
+    Query("wait", "boolean", "Wait until there is something.", False),
+    Query("timeout", "integer", "How long to wait, in milliseconds.", 30_000),
+    Query("consumerGroup", description="The group that pops; none is queue mode."),
+    Query("autoAck", "boolean", "Count the messages as done when they are handed out.", False),
+    Query("subscriptionMode", description="Where a new group starts: all or new."),
+    Query("subscriptionFrom", description="Where a new group starts: now, or a time."),
+    Query("leaseSeconds", "integer", "How long the lease lives; the queue's own time unless given."),
+)
+_PARTITIONS: Final = Query("partitions", "integer", "Most partitions to take from.", 1)
+
+ROUTES = [
+    Route("GET", "/api/v1/pop/queue/:queue", pop, answer=PopAnswer, query=(*_QUERY, _PARTITIONS), empty=204),
+    Route(
+        "GET", "/api/v1/pop/queue/:queue/partition/:partition", pop_partition, answer=PopAnswer, query=_QUERY, empty=204
+    ),
+    Route(
+        "GET",
+        "/api/v1/pop",
+        pop_matching,
+        answer=PopAnswer,
+        query=(*_QUERY, _PARTITIONS, Query("namespace"), Query("task")),
+        empty=204,
+    ),
+]
