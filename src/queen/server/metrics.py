@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Final, Literal
 from uuid import UUID
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from queen.model import Acked, Message
@@ -34,6 +34,7 @@ class Metrics:
     """The counters and histograms of one process."""
 
     def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._requests = Counter("queen_requests", "Requests answered.", ["verb"], registry=self.registry)
         self._refused = Counter("queen_refused", "Requests refused or failed.", ["status"], registry=self.registry)

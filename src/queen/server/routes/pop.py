@@ -31,7 +31,7 @@ class PoppedMessage(Wire, omit_defaults=True):
     created_at: str
     partition_id: str
     partition: str
-    lease_id: UUID | str
+    lease_id: str
     consumer_group: str
     queue: str
     seq: int
@@ -48,7 +48,7 @@ class PopAnswer(Wire, omit_defaults=True):
     queue: str
     partition: str
     partition_id: str
-    lease_id: UUID | str
+    lease_id: str
     consumer_group: str
     messages: list[PoppedMessage]
     partitions_claimed: int | None = None
@@ -145,7 +145,7 @@ def _answer(request: Request, found: Sequence[Message], wanted: PopRequest, star
     metrics.done("pop", len(found), started if not wanted.wait else time.monotonic())
     metrics.handed_out(found, datetime.now(UTC))
     first = found[0]
-    lease = first.lease_id or ""
+    lease = str(first.lease_id or "")
     claimed = len({message.partition_id for message in found}) if wanted.partition is None else None
     return answer(
         PopAnswer(
@@ -162,7 +162,7 @@ def _answer(request: Request, found: Sequence[Message], wanted: PopRequest, star
     )
 
 
-def _message(message: Message, lease: UUID | str) -> PoppedMessage:
+def _message(message: Message, lease: str) -> PoppedMessage:
     return PoppedMessage(
         message.id,
         message.transaction_id,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from msgspec import UNSET, Raw, UnsetType
 
 from queen import errors
 from queen.ids import uuid7s
-from queen.model import DEFAULT_PARTITION, NewMessage, Pushed
+from queen.model import DEFAULT_PARTITION, NewMessage, Pushed, PushStatus
 from queen.server.limits import require_at_most
 from queen.server.request import Request
 from queen.server.routing import Route
@@ -36,32 +36,21 @@ class Push(Wire):
     items: list[PushItem]
 
 
-class PushResult(Wire, rename=None, omit_defaults=True):
-    """What became of one message; the names are those clients know."""
+class PushResult(Wire, rename=None):
+    """What became of one message; the names are those clients know. The last three are for buffered ones."""
 
     index: int
     transaction_id: str
-    status: str
+    status: PushStatus | Literal["buffered"]
     message_id: UUID
-    partition_id: str
-    trace_id: UUID | None
     queueName: str  # noqa: N815
-    queueDepth: int | None = None  # noqa: N815
-    remainingCapacity: int | None = None  # noqa: N815
-
-
-class Buffered(Wire, rename=None):
-    """What is answered for a message that waits in the disk buffer."""
-
-    index: int
-    transaction_id: str
-    status: str
-    message_id: UUID
     trace_id: UUID | None
-    queueName: str  # noqa: N815
-    queue: str
-    partition: str
-    transactionId: str  # noqa: N815
+    partition_id: str | UnsetType = UNSET
+    queueDepth: int | UnsetType = UNSET  # noqa: N815
+    remainingCapacity: int | UnsetType = UNSET  # noqa: N815
+    queue: str | UnsetType = UNSET
+    partition: str | UnsetType = UNSET
+    transactionId: str | UnsetType = UNSET  # noqa: N815
 
 
 TEXTS: Final = {
@@ -119,19 +108,27 @@ def _result(index: int, pushed: Pushed) -> PushResult:
         pushed.transaction_id,
         pushed.status,
         pushed.id,
-        partition_id(pushed.partition_id),
-        pushed.trace_id,
         pushed.queue,
-        pushed.depth,
-        pushed.remaining,
+        pushed.trace_id,
+        partition_id(pushed.partition_id),
+        UNSET if pushed.depth is None else pushed.depth,
+        UNSET if pushed.remaining is None else pushed.remaining,
     )
 
 
-def _buffered(index: int, message: NewMessage) -> Buffered:
+def _buffered(index: int, message: NewMessage) -> PushResult:
     assert message.id is not None
     name = message.transaction_id or str(message.id)
-    return Buffered(
-        index, name, "buffered", message.id, message.trace_id, message.queue, message.queue, message.partition, name
+    return PushResult(
+        index,
+        name,
+        "buffered",
+        message.id,
+        message.queue,
+        message.trace_id,
+        queue=message.queue,
+        partition=message.partition,
+        transactionId=name,
     )
 
 
@@ -141,7 +138,7 @@ ROUTES = [
         "/api/v1/push",
         push,
         body=Push,
-        answer=list[PushResult | Buffered],
+        answer=list[PushResult],
         status=201,
         others=(400, 413, 429, 503),
     )
