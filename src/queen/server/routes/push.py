@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType, field
 
 from queen import errors
 from queen.ids import uuid7s
@@ -18,12 +18,16 @@ from queen.server.routing import Route
 from queen.server.wire import Decoder, Response, Wire, answer, partition_id, text, time_of
 
 
+def _null() -> Raw:
+    return Raw(b"null")
+
+
 class PushItem(Wire):
     """A message to push."""
 
     queue: str
     partition: str = DEFAULT_PARTITION
-    payload: Raw = Raw(b"null")
+    payload: Raw = field(default_factory=_null)
     transaction_id: str | UnsetType = UNSET
     trace_id: str | UnsetType = UNSET
     parent_id: str | None = None
