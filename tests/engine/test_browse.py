@@ -76,10 +76,10 @@ async def test_a_foreign_cursor_is_refused(browser: Browser, cursor: str) -> Non
         await browser.browse(Filter(), Window(cursor=cursor))
 
 
-@pytest.mark.parametrize("window", [{"limit": 0}, {"limit": 1001}, {"offset": -1}, {"offset": MAX_OFFSET + 1}])
-def test_a_window_has_limits(window: dict[str, int]) -> None:
+@pytest.mark.parametrize(("limit", "offset"), [(0, 0), (1001, 0), (1, -1), (1, MAX_OFFSET + 1)])
+def test_a_window_has_limits(limit: int, offset: int) -> None:
     with pytest.raises(errors.InvalidRequest, match="must be between"):
-        Window(**window)
+        Window(limit=limit, offset=offset)
 
 
 async def test_statuses_follow_a_message_through_its_life(engine: Engine, browser: Browser) -> None:
