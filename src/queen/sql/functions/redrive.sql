@@ -1,5 +1,6 @@
 -- Promises: pushes dead letters again, to their own or another queue, as new messages (new transaction id, parent_id = the original); the
---   dead-letter row keeps both. Selection by ids, or by queue, group, error text and time; rows already redriven are left out.
+--   dead-letter row keeps both. Selection by ids, or by queue, group, error text and time; rows already redriven are left out; of more
+--   than p_limit the oldest, so that portions keep the order.
 --   p_payload: instead of the stored one (a single id). Returns the number matching; p_dry_run: nothing else happens.
 -- Locks: dead-letter rows by id (SKIP LOCKED), then as queen.push_messages.
 create or replace function queen.redrive(
@@ -22,9 +23,9 @@ begin
     end if;
     select coalesce(array_agg(x.id order by x.id), '{}') into v_ids
       from (select dl.id from queen.dead_letter_queue dl
-             where dl.id in (select s.id from queen.select_dead_letters(p_ids, p_queue, p_group, p_error, p_before, p_limit, false) s)
+             where dl.id in (select s.id from queen.select_dead_letters(p_ids, p_queue, p_group, p_error, p_before, null, false) s)
                and dl.redriven_at is null
-             order by dl.id for update skip locked) x;
+             order by dl.id limit p_limit for update skip locked) x;
     for d in
         select dl.*, q.name as queue_name, p.name as partition_name
           from queen.dead_letter_queue dl

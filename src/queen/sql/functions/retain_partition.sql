@@ -36,8 +36,11 @@ begin
         v_removed := queen.remove_range(p_partition, least(v_up_to, coalesce(v_leased, v_up_to), v_kept), p_limit, 'retention', v_now);
     end if;
     if q.completed_retention_seconds > 0 and v_removed < p_limit then
-        select min(c.last_consumed_seq) into v_passed from queen.partition_consumers c where c.partition_id = p_partition;
-        if v_passed is not null and not exists (select from queen.subscriptions s where s.queue_id = q.id and not s.filled) then
+        -- In this order: a group that registers in between is then seen by the second look.
+        if not exists (select from queen.subscriptions s where s.queue_id = q.id and not s.filled) then
+            select min(c.last_consumed_seq) into v_passed from queen.partition_consumers c where c.partition_id = p_partition;
+        end if;
+        if v_passed is not null then
             v_up_to := queen.seq_at(p_partition, v_now - make_interval(secs => q.completed_retention_seconds));
             v_removed := v_removed + queen.remove_range(p_partition, least(v_up_to, v_passed, v_kept),
                                                         p_limit - v_removed::integer, 'completed', v_now);

@@ -1,5 +1,6 @@
 -- Promises: a group's first contact with a queue: remembers how it starts (all | new | timestamp), also on an empty queue; does nothing
---   when the group is known. mode new starts at the heads committed at this moment, whatever commits later is delivered. Its cursor
+--   when the group is known. mode new starts at the heads committed at this moment, whatever commits later is delivered; a timestamp
+--   that is missing or still to come is the same as new. Of two first contacts at once the first one decides. The group's cursor
 --   rows are added afterwards, in chunks of their own (queen.fill_subscription), after this has committed. Returns false when done.
 -- Locks: the queue row, so that no partition is being created meanwhile (R5); credit slots of a limited queue.
 create or replace function queen.subscribe(p_queue text, p_group text, p_mode text, p_from timestamptz) returns boolean
@@ -20,14 +21,20 @@ begin
     end if;
     update queen.queues set group_changes = group_changes + 1 where id = v_queue;
     v_now := queen.clock();
+    if p_mode = 'timestamp' and coalesce(p_from, v_now) >= v_now then
+        p_mode := 'new';
+    end if;
     insert into queen.subscriptions (queue_id, consumer_group, mode, start_at, created_at)
     values (v_queue, p_group, p_mode, case when p_mode = 'timestamp' then p_from else v_now end, v_now)
         on conflict do nothing;
+    if not found then
+        return true;
+    end if;
     if p_mode = 'new' then
         update queen.subscriptions s
            set (head_partitions, head_seqs) = (select array_agg(p.id order by p.id), array_agg(p.next_seq - 1 order by p.id)
                                                  from queen.partitions p where p.queue_id = v_queue)
-         where s.queue_id = v_queue and s.consumer_group = p_group and s.mode = 'new' and not s.filled;
+         where s.queue_id = v_queue and s.consumer_group = p_group;
     end if;
     perform from queen.queue_credits where queue_id = v_queue order by slot for no key update;
     update queen.queue_credits set credit = 0 where queue_id = v_queue;
