@@ -19,7 +19,7 @@ AckVerdict = Literal["acked", "noop", "lost", "unknown", "committed", "invalid"]
 Mode = Literal["all", "new", "timestamp"]
 
 
-class NewMessage(Struct, frozen=True, kw_only=True):
+class NewMessage(Struct, frozen=True, kw_only=True, gc=False):
     """A message to push. `payload` is JSON text."""
 
     queue: str
@@ -33,7 +33,7 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     id: UUID | None = None
 
 
-class Pushed(Struct, frozen=True, kw_only=True):
+class Pushed(Struct, frozen=True, kw_only=True, gc=False):
     """What became of one pushed message. `seq` is None when it was scheduled."""
 
     status: PushStatus
@@ -48,7 +48,7 @@ class Pushed(Struct, frozen=True, kw_only=True):
     remaining: int | None = None
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class Message(Struct, frozen=True, gc=False):
     """A message as it was handed out. `payload` is JSON text."""
 
     queue: str
@@ -70,7 +70,7 @@ class Message(Struct, frozen=True, kw_only=True):
     broken: str | None = None
 
 
-class PopRequest(Struct, frozen=True, kw_only=True):
+class PopRequest(Struct, frozen=True, kw_only=True, gc=False):
     """What a consumer asks for. `wait` is the long poll's limit in seconds; 0 answers at once."""
 
     queue: str
@@ -85,7 +85,7 @@ class PopRequest(Struct, frozen=True, kw_only=True):
     start_at: datetime | None = None
 
 
-class Ack(Struct, frozen=True, kw_only=True):
+class Ack(Struct, frozen=True, kw_only=True, gc=False):
     """The outcome of one message. Without a lease it may only move the cursor forward."""
 
     partition_id: int
@@ -97,7 +97,7 @@ class Ack(Struct, frozen=True, kw_only=True):
     seq: int | None = None
 
 
-class Acked(Struct, frozen=True, kw_only=True):
+class Acked(Struct, frozen=True, kw_only=True, gc=False):
     """What became of one acknowledgement."""
 
     verdict: AckVerdict
@@ -112,7 +112,7 @@ class Acked(Struct, frozen=True, kw_only=True):
         return self.verdict in ("acked", "noop")
 
 
-class LeaseAck(Struct, frozen=True, kw_only=True):
+class LeaseAck(Struct, frozen=True, kw_only=True, gc=False):
     """Everything up to `up_to` of one leased partition is done: the fast form of an acknowledgement."""
 
     partition_id: int

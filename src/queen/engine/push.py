@@ -32,13 +32,12 @@ _ATTEMPTS: Final = 3
 
 def validate(items: Sequence[NewMessage]) -> None:
     """Raise InvalidRequest for the first item PostgreSQL would refuse or cut."""
-    for item in items:
-        if len(item.queue.encode()) > MAX_NAME or "\0" in item.queue:
+    for queue, partition in {(item.queue, item.partition) for item in items}:
+        if len(queue.encode()) > MAX_NAME or "\0" in queue:
             raise errors.InvalidRequest("queue", f"queue must be a name of at most {MAX_NAME} bytes without NUL")
-        if len(item.partition.encode()) > MAX_NAME or "\0" in item.partition:
-            raise errors.InvalidRequest(
-                "partition", f"partition must be a name of at most {MAX_NAME} bytes without NUL"
-            )
+        if len(partition.encode()) > MAX_NAME or "\0" in partition:
+            raise errors.InvalidRequest("partition", f"partition must be a name of at most {MAX_NAME} bytes, no NUL")
+    for item in items:
         transaction = item.transaction_id
         if transaction is not None and not (1 <= len(transaction) <= MAX_TRANSACTION_ID and "\0" not in transaction):
             raise errors.InvalidRequest(
@@ -206,13 +205,14 @@ class Call:
 
     def arguments(self) -> tuple[Any, ...]:
         """The parameters of queen.push_messages, in order; arrays nobody needs are null."""
+        several = len(self.lanes) > 1
         items = [item for _, _, item in self._flat]
         transactions = [item.transaction_id for item in items]
         return (
             [queue for queue, _ in self.lanes],
             [partition for _, partition in self.lanes],
-            [number for number, lane in enumerate(self._placed, 1) for _ in lane],
-            [rank for lane in self._placed for rank in range(len(lane))],
+            [number for number, lane in enumerate(self._placed, 1) for _ in lane] if several else None,
+            [rank for lane in self._placed for rank in range(len(lane))] if several else None,
             [item.id for item in items],
             [item.payload for item in items],
             _unless_empty(transactions),
@@ -262,7 +262,7 @@ class Call:
 
 
 def _unless_empty(values: list[Any]) -> list[Any] | None:
-    return values if any(value is not None for value in values) else None
+    return None if values.count(None) == len(values) else values
 
 
 def _pushed(item: NewMessage, status: PushStatus, found: UUID | None, partition_id: int, seq: int | None) -> Pushed:

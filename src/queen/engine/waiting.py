@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +15,10 @@ from queen.ids import uuid7
 from queen.model import Message, PopRequest
 
 TOGETHER: Final = 256
+# Enough to keep the database busy while answers are read, few enough for arrivals to gather.
+LANES: Final = 2
+# A wake-up asks for this many first; only if all of them got something does it ask for more.
+WOKEN: Final = 32
 
 
 @dataclass(slots=True, eq=False)
@@ -24,7 +29,7 @@ class Parked:
     deadline: float
     answer: asyncio.Future[list[Message]]
     lease: UUID = field(default_factory=uuid7)
-    asked: bool = False
+    timer: asyncio.TimerHandle | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +46,10 @@ class Offer:
 
 
 class Desk:
-    """Serves requests of one kind, first come first served, with one database call at a time.
+    """Serves requests of one kind, first come first served, a few database calls at a time.
 
-    An answer of nothing parks those who may wait until a wake-up, the time the next lane becomes
-    ready, or the poll interval, whichever comes first: wake-ups are hints, polling is the truth.
+    Whoever got nothing and may wait is parked until a wake-up, the time the next lane becomes ready,
+    or the poll interval, whichever comes first: wake-ups are hints, polling is the truth.
     """
 
     def __init__(
@@ -58,107 +63,150 @@ class Desk:
         self._give_back = give_back
         self._retire = retire
         self._poll = poll
-        self._line: dict[Parked, None] = {}
-        self._signal = asyncio.Event()
-        self._worker: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._fresh: deque[Parked] = deque()
+        self._waiting: dict[Parked, None] = {}
+        self._calls: set[asyncio.Task[None]] = set()
         self._returns: set[asyncio.Task[None]] = set()
+        self._starting = False
+        self._woken = False
+        self._wakes = 0
+        self._alarm: asyncio.TimerHandle | None = None
         self._closed = False
         self.queue_id: int | None = None
 
     @property
     def parked(self) -> int:
         """How many wait."""
-        return len(self._line)
+        return len(self._waiting) + len(self._fresh)
 
     async def ask(self, request: PopRequest) -> list[Message]:
         """Stand in line until there is something or the request's wait is over."""
-        loop = asyncio.get_running_loop()
-        waiting = Parked(request, loop.time() + request.wait, loop.create_future())
-        self._line[waiting] = None
-        self._signal.set()
-        if self._worker is None:
-            self._worker = asyncio.create_task(self._run(), name="queen-desk")
+        waiting = Parked(request, self._loop.time() + request.wait, self._loop.create_future())
+        self._fresh.append(waiting)
+        self._start_soon()
         return await waiting.answer
 
     def wake(self) -> None:
         """Something may be ready."""
-        self._signal.set()
+        self._wakes += 1
+        self._woken = True
+        self._start_soon()
 
     def dismiss(self) -> None:
         """Answer everyone who waits with nothing, now and from now on."""
         self._closed = True
-        self._signal.set()
+        for waiting in (*self._fresh, *self._waiting):
+            self._send_home(waiting)
+        self._fresh.clear()
 
     async def drain(self) -> None:
         """Wait until nothing is under way."""
-        while tasks := [task for task in (self._worker, *self._returns) if task is not None]:
+        while tasks := [*self._calls, *self._returns]:
             await asyncio.wait(tasks)
 
-    async def _run(self) -> None:
-        try:
-            await asyncio.sleep(0)
-            while self._line:
-                self._signal.clear()
-                pause = await self._serve()
-                self._send_home()
-                if self._line and pause > 0:
-                    await self._pause(pause)
-        finally:
-            self._worker = None
+    def _start_soon(self) -> None:
+        # One turn of the loop lets callers that are ready now share the call.
+        if not self._starting:
+            self._starting = True
+            self._loop.call_soon(self._start)
+
+    def _start(self) -> None:
+        self._starting = False
+        while len(self._calls) < LANES and (batch := self._take()):
+            task = asyncio.create_task(self._serve(batch), name="queen-pop")
+            self._calls.add(task)
+            task.add_done_callback(self._called)
+        if not self._calls and not self.parked:
+            self._set_alarm(None)
             self._retire()
 
-    async def _pause(self, seconds: float) -> None:
-        now = asyncio.get_running_loop().time()
-        deadline = min(waiting.deadline for waiting in self._line)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._signal.wait(), max(min(seconds, deadline - now), 0.001))
+    def _called(self, task: asyncio.Task[None]) -> None:
+        self._calls.discard(task)
+        self._start_soon()
 
-    async def _serve(self) -> float:
-        """One call for the head of the line; returns how long to wait before the next."""
-        line = [waiting for waiting in self._line if not waiting.answer.done()]
-        together = line[:TOGETHER]
-        if self._closed or not together:
-            return 0.0
+    def _take(self) -> list[Parked]:
+        batch: list[Parked] = []
+        while self._fresh and len(batch) < TOGETHER:
+            waiting = self._fresh.popleft()
+            if not waiting.answer.done():
+                batch.append(waiting)
+        if self._woken:
+            self._woken = False
+            for waiting in list(self._waiting)[:WOKEN]:
+                del self._waiting[waiting]
+                batch.append(waiting)
+        return batch
+
+    async def _serve(self, batch: list[Parked]) -> None:
+        wakes = self._wakes
         try:
-            offer = await self._offer(together)
+            offer = await self._offer(batch)
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to those who wait
-            for waiting in together:
-                self._line.pop(waiting, None)
+            for waiting in batch:
+                self._stop_timer(waiting)
                 if not waiting.answer.done():
                     waiting.answer.set_exception(error)
-            return 0.0
+            self._set_alarm(self._poll)
+            return
         self.queue_id = offer.queue_id
-        served = 0
-        for waiting, messages in zip(together, offer.found, strict=True):
-            if messages:
-                served += 1
-                self._hand_over(waiting, messages)
-        if offer.again or served == len(together):
-            return 0.0
-        # There was not enough for the head of the line, so there was nothing for the rest of it either.
-        for waiting in line:
-            waiting.asked = True
-        return self._poll if offer.next_in is None else min(self._poll, offer.next_in)
+        left = [
+            waiting
+            for waiting, messages in zip(batch, offer.found, strict=True)
+            if not messages or not self._hand_over(waiting, messages)
+        ]
+        missed = offer.again or self._wakes != wakes
+        for waiting in left:
+            self._park(waiting, fresh=missed and waiting.request.wait > 0)
+        self._woken = self._woken or not left
+        if left and not missed:
+            self._set_alarm(self._poll if offer.next_in is None else min(self._poll, offer.next_in))
 
-    def _hand_over(self, waiting: Parked, messages: list[Message]) -> None:
-        self._line.pop(waiting, None)
+    def _park(self, waiting: Parked, *, fresh: bool) -> None:
+        if waiting.answer.done() or self._closed or waiting.deadline <= self._loop.time():
+            self._send_home(waiting)
+            return
+        if waiting.timer is None:
+            waiting.timer = self._loop.call_at(waiting.deadline, self._send_home, waiting)
+        if fresh:
+            self._fresh.append(waiting)
+        else:
+            self._waiting[waiting] = None
+
+    def _hand_over(self, waiting: Parked, messages: list[Message]) -> bool:
+        self._stop_timer(waiting)
         if not waiting.answer.done():
             waiting.answer.set_result(messages)
-            return
+            return True
         # The caller went away while we asked: its work must not wait for the lease to run out.
         task = asyncio.create_task(self._return(waiting))
         self._returns.add(task)
         task.add_done_callback(self._returns.discard)
+        return True
 
     async def _return(self, waiting: Parked) -> None:
         with suppress(QueenError):
             await self._give_back(waiting)
 
-    def _send_home(self) -> None:
-        now = asyncio.get_running_loop().time()
-        for waiting in list(self._line):
-            if waiting.answer.done():
-                self._line.pop(waiting)
-            elif self._closed or (waiting.asked and waiting.deadline <= now):
-                self._line.pop(waiting)
-                waiting.answer.set_result([])
+    def _send_home(self, waiting: Parked) -> None:
+        self._stop_timer(waiting)
+        self._waiting.pop(waiting, None)
+        if not waiting.answer.done():
+            waiting.answer.set_result([])
+        self._start_soon()
+
+    def _stop_timer(self, waiting: Parked) -> None:
+        if waiting.timer is not None:
+            waiting.timer.cancel()
+            waiting.timer = None
+
+    def _set_alarm(self, seconds: float | None) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = None if seconds is None else self._loop.call_later(seconds, self._ring)
+
+    def _ring(self) -> None:
+        # Everyone is asked for at once by the poll: it is the truth, not a hint.
+        self._alarm = None
+        self._woken = True
+        self._start_soon()

@@ -1,11 +1,6 @@
--- Promises: hands out waiting messages of one queue to one group, for one or more requests of the same shape. Each request i gets up to
---   p_batch[i] messages from up to p_partitions[i] partitions under the lease p_lease[i]; the partition that has been ready longest
---   comes first (I2: a partition with a live lease is never handed out again to the group). O(batch) at any depth (I6).
---   p_partition: only this one. p_lease_seconds null: the queue's. p_auto_ack: the cursor moves at once and no lease is kept.
---   p_mark: a ready_at below which this caller found nothing lately; a hint that spares walking dead index entries.
---   The first row (request 0) says how it went: state ok | absent | paused | unregistered | again (gave up on stale candidates, ask
---   again at once: R12), next_ready_at when nothing more is ready now, mark for the next call, the queue's id as partition_id, the time as created_at. Then one row per message.
--- Locks: consumer rows with SKIP LOCKED; partition rows only with SKIP LOCKED, to decide that a lane is drained (R2).
+-- Promises: queen.pop_lanes with one row per message, for people and programs that speak SQL. The first row (request 0) says how it went:
+--   state, next_ready_at, mark, the queue's id as partition_id and the time as created_at.
+-- Locks: as queen.pop_lanes.
 create or replace function queen.pop(
     p_queue text, p_group text, p_batch integer[], p_partitions integer[], p_lease uuid[],
     p_partition text default null, p_lease_seconds integer default null, p_auto_ack boolean default false,
@@ -14,83 +9,17 @@ create or replace function queen.pop(
                  seq bigint, message_id uuid, transaction_id text, trace_id uuid, parent_id uuid, payload jsonb,
                  created_at timestamptz, is_encrypted boolean, producer_sub text, retry_count integer, delivery_count integer,
                  lease_expires_at timestamptz)
-language plpgsql volatile
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
-set jit = off set plan_cache_mode = force_generic_plan as $$
-declare
-    q          record;  -- the queue: its row, whether the group is known, whether nothing but leases hides its work
-    t          record;  -- what is handed out, arrays by lane: req, ids, names, first, last, retries, deliveries, skips
-    v_now      timestamptz;
-    v_expires  timestamptz;
-begin
-    select qq.id, qq as config, qq.paused, coalesce(s.filled, false) as filled,
-           qq.delayed_processing = 0 and qq.window_buffer = 0 and qq.max_wait_time_seconds = 0 and qq.max_deliveries = 0
-           and not (qq.retention_enabled and qq.retention_seconds > 0) as plain,
-           queen.clock() as now,
-           make_interval(secs => coalesce(p_lease_seconds, nullif(qq.lease_time, 0), 60)) as lease
-      into q
-      from queen.queues qq left join queen.subscriptions s on s.queue_id = qq.id and s.consumer_group = p_group
-     where qq.name = p_queue;
-    if q.id is null or q.paused or not q.filled then
-        return query select h.* from queen.pop_header(
-            case when q.id is null then 'absent' when not q.filled then 'unregistered' else 'paused' end, null, p_mark, q.id, null, null) h;
-        return;
-    end if;
-    v_now := q.now;
-    v_expires := v_now + q.lease;
-
-    if q.plain and p_partition is null and 1 = all (p_partitions) then
-        -- The common case in one statement: the k-th ready lane goes to the k-th request.
-        with ready as materialized (
-            select c.partition_id as id, c.ready_at, c.lease_id, p.name, p.next_seq, p.has_skips,
-                   greatest(c.last_consumed_seq + 1, p.first_seq) as first
-              from queen.partition_consumers c
-              join queen.partitions p on p.id = c.partition_id
-             where c.queue_id = q.id and c.consumer_group = p_group and c.ready_at >= coalesce(p_mark, '-infinity') and c.ready_at <= v_now
-             order by c.ready_at
-             limit cardinality(p_batch)
-               for no key update of c skip locked
-        ), matched as (
-            select r.*, (row_number() over (order by r.ready_at))::integer as req
-              from ready r where r.next_seq > r.first and r.lease_id is null and not r.has_skips
-        ), taken as (
-            update queen.partition_consumers pc
-               set lease_id = p_lease[m.req], lease_expires_at = v_expires, lease_acquired_at = v_now, ready_at = v_expires,
-                   batch_from = m.first, batch_to = least(m.next_seq, m.first + p_batch[m.req]) - 1, idle_ms = 0,
-                   last_consumed_seq = m.first - 1,
-                   total_messages_delivered = pc.total_messages_delivered + least(m.next_seq - m.first, p_batch[m.req])
-              from matched m
-             where pc.partition_id = m.id and pc.consumer_group = p_group
-            returning m.req, m.id, m.name, m.ready_at, pc.batch_from, pc.batch_to, pc.retry_count, pc.delivery_count
-        )
-        select array_agg(x.req) as req, array_agg(x.id) as ids, array_agg(x.name) as names, array_agg(x.batch_from) as first,
-               array_agg(x.batch_to) as last, array_agg(x.retry_count) as retries, array_agg(x.delivery_count) as deliveries,
-               array_agg(false) as skips, min(x.ready_at) as mark, null::timestamptz as next_ready_at, 'ok' as state
-          into t from taken x;
-        if t.req is null or cardinality(t.req) < cardinality(p_batch) then
-            t := queen.pop_further(q.config, p_group, p_batch, p_partitions, p_lease, null, p_mark, v_now, v_expires, t.req, t.ids,
-                                   t.names, t.first, t.last, t.retries, t.deliveries, t.skips, t.mark);
-        end if;
-    else
-        t := queen.pop_further(q.config, p_group, p_batch, p_partitions, p_lease, p_partition, p_mark, v_now, v_expires);
-    end if;
-
-    return query select h.* from queen.pop_header(t.state, t.next_ready_at, t.mark, q.id, v_now, v_expires) h;
-    if t.req is null then
-        return;
-    end if;
-    return query
-        select l.req, null::text, null::timestamptz, null::timestamptz, m.partition_id, l.name, m.seq, m.id,
-               coalesce(m.transaction_id, m.id::text), m.trace_id, m.parent_id, m.payload, m.created_at, m.is_encrypted, m.producer_sub,
-               l.retry, l.delivery, v_expires
-          from unnest(t.req, t.ids, t.names, t.first, t.last, t.retries, t.deliveries, t.skips) with ordinality
-               l(req, id, name, from_seq, to_seq, retry, delivery, skips, place)
-          join queen.messages m on m.partition_id = l.id and m.seq between l.from_seq and l.to_seq
-         where not l.skips or not exists (
-               select from queen.skips s where s.partition_id = m.partition_id and s.seq = m.seq and s.consumer_group in ('*', p_group))
-         order by l.place, m.seq;
-    if p_auto_ack then
-        perform from queen.ack_leases(t.ids, array_fill(p_group, array[cardinality(t.ids)]),
-            (select array_agg(p_lease[r.req] order by r.place) from unnest(t.req) with ordinality r(req, place)), t.last);
-    end if;
-end $$;
+language sql volatile as $$
+    select l.request, l.state, l.next_ready_at, l.mark, l.partition_id, l.partition_name,
+           coalesce(m.seq, l.first_seq + m.place - 1), m.id, coalesce(m.transaction_id, m.id::text), m.trace_id, m.parent_id, m.payload,
+           coalesce(m.created_at, l.started_at), case when m.place is not null then coalesce(m.encrypted, false) end, m.producer_sub,
+           l.retry_count, l.delivery_count, l.lease_expires_at
+      from queen.pop_lanes(p_queue, p_group, p_batch, p_partitions, p_lease, p_partition, p_lease_seconds, p_auto_ack, p_mark)
+           with ordinality l(request, state, next_ready_at, mark, started_at, lease_expires_at, partition_id, partition_name, retry_count,
+                             delivery_count, first_seq, seqs, message_ids, payloads, created_ats, transaction_ids, trace_ids, parent_ids,
+                             encrypted, producer_subs, line)
+      left join lateral unnest(l.message_ids, l.payloads, l.created_ats, l.transaction_ids, l.trace_ids, l.parent_ids, l.encrypted,
+                               l.producer_subs, l.seqs)
+           with ordinality m(id, payload, created_at, transaction_id, trace_id, parent_id, encrypted, producer_sub, seq, place) on true
+     order by l.line, m.place
+$$;

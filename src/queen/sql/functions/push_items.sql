@@ -21,7 +21,7 @@ declare
     v_woken  bigint[];
 begin
     for i in 1 .. cardinality(p_id) loop
-        v_lane := p_lane[i];
+        v_lane := coalesce(p_lane[i], 1);
         v_seq := null;
         v_id := p_id[i];
         if coalesce(p_call[i], 1) = any (p_full) then
@@ -64,8 +64,8 @@ begin
 
     v_woken := queen.raise_heads(p_ids, v_counts, p_delays, p_now);
     return query
-        select p_lane[r.i], r.i::integer, r.j ->> 'status', p_ids[p_lane[r.i]], (r.j ->> 'seq')::bigint, (r.j ->> 'id')::uuid,
-               p_queues[p_lane[r.i]], p_ids[p_lane[r.i]] = any (v_woken),
+        select r.lane, r.i::integer, r.j ->> 'status', p_ids[r.lane], (r.j ->> 'seq')::bigint, (r.j ->> 'id')::uuid,
+               p_queues[r.lane], p_ids[r.lane] = any (v_woken),
                case when r.j ->> 'status' = 'full' then p_full_depth end, case when r.j ->> 'status' = 'full' then p_full_limit end
-          from unnest(v_rows) with ordinality r(j, i);
+          from (select x.j, x.i, coalesce(p_lane[x.i], 1) as lane from unnest(v_rows) with ordinality x(j, i)) r;
 end $$;

@@ -2,7 +2,7 @@
 --   use; seq is handed out under the partition's row lock, so seq order is commit order (I1); the same transaction id in the same
 --   partition is stored once (I7); lanes with nothing waiting become ready.
 --   Lanes: p_queue/p_partition, each pair once. Items: p_lane points into them (1-based, ascending), p_call says which call it belongs
---   to (null: one call), p_rank its place within its lane (0-based). p_payload null array elements are JSON null.
+--   to (null: one call), p_rank its place within its lane (0-based); both null: all items are of the one lane, in order. p_payload null array elements are JSON null.
 --   p_wait false: a partition held by someone else makes its calls 'busy' instead of waiting (R6).
 --   p_create false: calls that name a queue or partition that does not exist yet come back 'absent' (creating can wait for others).
 --   p_careful: the caller saw a transaction id twice, or retries after an unknown outcome: look up every item before storing it.
@@ -35,20 +35,20 @@ begin
     select * into l from queen.find_lanes(p_queue, p_partition);
     if l.missing and not p_create then
         select array_agg(distinct coalesce(p_call[i], 1)) into v_absent
-          from generate_subscripts(p_lane, 1) i where l.ids[p_lane[i]] is null;
+          from generate_subscripts(p_id, 1) i where l.ids[coalesce(p_lane[i], 1)] is null;
         v_plain := false;
     elsif l.missing then
         perform queen.create_partitions(p_queue, p_partition);
         select * into l from queen.find_lanes(p_queue, p_partition);
     end if;
     if l.sealed then
-        perform queen.require_sealed(p_queue, p_lane, p_encrypted);
+        perform queen.require_sealed(p_queue, p_id, p_lane, p_encrypted);
     end if;
     if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
         perform queen.guard_old_snapshot(l.queues, l.ids);
     end if;
     if l.limited then
-        select f.calls, f.depth, f.queue_limit into v_full, v_depth, v_limit from queen.refuse_full(l.queues, p_lane, p_call) f;
+        select f.calls, f.depth, f.queue_limit into v_full, v_depth, v_limit from queen.refuse_full(l.queues, p_id, p_lane, p_call) f;
         v_plain := v_plain and v_full is null;
     end if;
 
@@ -58,7 +58,8 @@ begin
             raise exception using errcode = '40001', message = 'a partition was deleted while it was written to; try again';
         end if;
         select array_agg(distinct coalesce(p_call[i], 1)) into v_busy
-          from generate_subscripts(p_lane, 1) i where h.bases[p_lane[i]] is null and l.ids[p_lane[i]] is not null;
+          from generate_subscripts(p_id, 1) i
+         where h.bases[coalesce(p_lane[i], 1)] is null and l.ids[coalesce(p_lane[i], 1)] is not null;
         v_plain := v_plain and v_busy is null;
     end if;
     perform queen.announce();
@@ -71,8 +72,8 @@ begin
             return;
         elsif cardinality(p_id) < 16 then
             -- Few items: looking is cheaper than a subtransaction.
-            if not exists (select from unnest(p_lane, p_transaction_id) i(lane, transaction_id)
-                             join queen.messages m on m.partition_id = l.ids[i.lane] and m.transaction_id = i.transaction_id) then
+            if not exists (select from unnest(p_transaction_id, p_lane) i(transaction_id, lane)
+                             join queen.messages m on m.partition_id = l.ids[coalesce(i.lane, 1)] and m.transaction_id = i.transaction_id) then
                 return query select * from queen.store_messages(
                     p_lane, p_rank, p_id, p_payload, p_transaction_id, p_trace_id, p_parent_id, p_producer_sub, p_encrypted,
                     l.queues, l.ids, l.delays, h.bases, h.times, queen.clock());

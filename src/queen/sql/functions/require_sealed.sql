@@ -1,14 +1,14 @@
 -- Promises: raises ENCRYPTION_REQUIRED when an item for a queue with encryption on is not sealed. SQL never seals: the key stays out
 --   of the database.
 -- Locks: nothing.
-create or replace function queen.require_sealed(p_queue text[], p_lane integer[], p_encrypted boolean[]) returns void
+create or replace function queen.require_sealed(p_queue text[], p_id uuid[], p_lane integer[], p_encrypted boolean[]) returns void
 language plpgsql stable as $$
 declare
     v_queue text;
 begin
     select q.name into v_queue
-      from generate_subscripts(p_lane, 1) i
-      join queen.queues q on q.name = p_queue[p_lane[i]]
+      from generate_subscripts(p_id, 1) i
+      join queen.queues q on q.name = p_queue[coalesce(p_lane[i], 1)]
      where q.encryption_enabled and not coalesce(p_encrypted[i], false)
      limit 1;
     if found then

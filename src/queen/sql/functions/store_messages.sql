@@ -15,13 +15,15 @@ begin
         with stored as (
             insert into queen.messages (partition_id, seq, pos, id, trace_id, parent_id, created_at, is_encrypted, transaction_id,
                                         producer_sub, payload)
-            select p_ids[i.lane], p_bases[i.lane] + i.rank, nextval('queen.message_pos'), i.id, i.trace_id, i.parent_id,
-                   greatest(p_now, p_times[i.lane]), coalesce(i.encrypted, false), i.transaction_id, i.producer_sub,
-                   coalesce(i.payload, 'null')
-              from unnest(p_lane, p_rank, p_id, p_payload, p_transaction_id, p_trace_id, p_parent_id, p_producer_sub, p_encrypted)
-                   i(lane, rank, id, payload, transaction_id, trace_id, parent_id, producer_sub, encrypted)
+            select p_ids[coalesce(i.lane, 1)], p_bases[coalesce(i.lane, 1)] + coalesce(i.rank, i.place - 1),
+                   nextval('queen.message_pos'), i.id, i.trace_id, i.parent_id, greatest(p_now, p_times[coalesce(i.lane, 1)]),
+                   coalesce(i.encrypted, false), i.transaction_id, i.producer_sub, coalesce(i.payload, 'null')
+              from unnest(p_id, p_payload, p_lane, p_rank, p_transaction_id, p_trace_id, p_parent_id, p_producer_sub, p_encrypted)
+                   with ordinality i(id, payload, lane, rank, transaction_id, trace_id, parent_id, producer_sub, encrypted, place)
         ), counts as materialized (
             select c.lane, count(*) as n from unnest(p_lane) c(lane) group by c.lane
+            union all
+            select 1, cardinality(p_id) where p_lane is null
         ), raised as (
             update queen.partitions p
                set next_seq = p.next_seq + c.n, last_created_at = greatest(p_now, p.last_created_at), last_activity = p_now
