@@ -1,0 +1,80 @@
+"""The format `queen` as Spark sees it."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from queen.spark.batch import BatchReader
+from queen.spark.columns import MESSAGES, checked, chosen
+from queen.spark.errors import SparkError, plainly
+from queen.spark.options import SinkOptions, sink_options, source_options, words
+from queen.spark.sink import BatchWriter, StreamWriter
+from queen.spark.staging import require_fitting
+from queen.spark.stream import StreamReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class QueenDataSource(DataSource):
+    """Queues, and what Queen knows about them, as tables.
+
+    A plain subclass to override for tests of failures; everything else is an option.
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        self.options = options
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "queen"
+
+    @plainly()
+    def schema(self) -> StructType:
+        """The columns, or those that the option `columns` names."""
+        return chosen(MESSAGES, words(self.options.get("columns") or ""))
+
+    @plainly()
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For `spark.read`."""
+        return BatchReader(source_options(self.options), checked(schema, MESSAGES))
+
+    @plainly()
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """For `spark.readStream`."""
+        return StreamReader(source_options(self.options, streaming=True), checked(schema, MESSAGES))
+
+    @plainly()
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
+        """For `df.write`."""
+        return BatchWriter(self._sink_options(schema, overwrite=overwrite))
+
+    @plainly()
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802
+        """For `df.writeStream`."""
+        return StreamWriter(self._sink_options(schema, overwrite=overwrite))
+
+    def _sink_options(self, schema: StructType, *, overwrite: bool) -> SinkOptions:
+        options = sink_options(self.options)
+        if overwrite:
+            raise SparkError(
+                "INVALID_OPTION", "messages cannot be overwritten: use mode append (or update, for streams)"
+            )
+        require_fitting(schema, options)
+        return options
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format `queen` known to a session that did not find it by itself."""
+    spark.dataSource.register(QueenDataSource)

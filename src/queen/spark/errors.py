@@ -1,0 +1,47 @@
+"""What the connector refuses, each in one sentence.
+
+```
+QueenError
+└─ SparkError
+   ├─ INVALID_OPTION       an option, or a combination of them, is not allowed
+   ├─ QUEUE_NOT_FOUND      no queue fits
+   ├─ FOREIGN_POSITION     the checkpoint belongs to another database, or to this one before a restore or failover
+   ├─ DATA_LOST            messages were removed before they were read (failOnDataLoss)
+   ├─ STAGE_LOST           staged rows are gone: the batch has to run again
+   ├─ QUEUE_FULL           a limited queue has no room for the batch
+   ├─ INVALID_ROW          a row cannot become a message
+   ├─ JAVA_NOT_FOUND       neither Java 17 or newer nor the wheel that brings one
+   └─ STORE_UNAVAILABLE    the database cannot be reached
+```
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from queen.errors import QueenError
+
+
+class SparkError(QueenError):
+    """The connector cannot do what was asked; the message says why, the code what to branch on."""
+
+    def __init__(self, code: str, message: str, figures: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message, figures=figures)
+        self.code = code
+
+    def __str__(self) -> str:
+        return f"{self.message} [{self.code}]"
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Let Spark show our own errors as one sentence, without the stack of its worker process."""
+    try:
+        yield
+    except QueenError as error:
+        # Spark's worker looks at this when it reports an error, and ends afterwards.
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise error from None

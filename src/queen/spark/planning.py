@@ -1,0 +1,193 @@
+"""What to read next: which queues, from where to where, cut into how many tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import InputPartition
+
+from queen.spark.database import Database
+from queen.spark.errors import SparkError
+from queen.spark.offsets import Position
+from queen.spark.options import EARLIEST, LATEST, SourceOptions
+
+SPARSE = 8
+"""Read partition by partition when fewer than one position in this many belongs to the queues."""
+
+Lane = tuple[int, int, int]
+"""A partition and the range of its seqs to read: from, to (exclusive)."""
+
+
+class Slice(InputPartition):
+    """What one task reads: a range of positions, or ranges of seqs of some partitions."""
+
+    def __init__(
+        self,
+        queues: Sequence[int],
+        position: Position,
+        high: int = 0,
+        lanes: Sequence[Lane] = (),
+        starts: dict[str, int] | None = None,
+    ) -> None:
+        self.queues = list(queues)
+        self.position = position
+        self.high = high
+        self.lanes = list(lanes)
+        self.starts = starts
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Where the messages of some queues lie."""
+
+    low: int
+    high: int
+    rows: int
+
+    @property
+    def sparse(self) -> bool:
+        """Whether most positions between the first and the last message belong to other queues."""
+        return self.rows * SPARSE < self.high - self.low
+
+
+class Planner:
+    """Asks the database what there is to read."""
+
+    def __init__(self, options: SourceOptions, database: Database) -> None:
+        self.options = options
+        self.database = database
+
+    def here(self) -> Position:
+        """The commit horizon: everything below it is committed, and nothing will ever appear there."""
+        found = self.database.row("where_we_are")
+        return Position(found["pos"], found["database"], found["removed"])
+
+    def queues(self) -> list[int]:
+        """The ids of the queues asked for; at least one."""
+        options = self.options
+        ask = {"names": list(options.queues) or None, "pattern": options.pattern, "namespace": options.namespace}
+        found = self.database.rows("queues", **{key: value for key, value in ask.items() if value is not None})
+        missing = set(options.queues) - {row["name"] for row in found}
+        if missing:
+            raise SparkError("QUEUE_NOT_FOUND", f"there is no queue {min(missing)!r}")
+        if not found and not options.pattern and not options.namespace:
+            raise SparkError("QUEUE_NOT_FOUND", "there is no queue at all yet")
+        return [row["id"] for row in found]
+
+    def starts(self, queues: Sequence[int]) -> dict[str, int] | None:
+        """The first seq to read by partition id, where startingOffsets gives any."""
+        seqs = self.options.starting.seqs
+        return {str(lane): low for lane, low, _ in self.lanes(queues)} if seqs is not None else None
+
+    def start(self, queues: Sequence[int], here: Position) -> Position:
+        """Where startingOffsets or startingTimestamp lies."""
+        options = self.options
+        given = options.starting.position
+        if given is not None:
+            return explicit(given, here)
+        pos: int | None = here.pos
+        if options.since is not None:
+            pos = self.database.row("position_at", queues=list(queues), time=options.since.isoformat())["pos"]
+        elif options.starting.seqs is not None:
+            pos = self.database.row("position_of_seqs", queues=list(queues), starts=self.starts(queues))["pos"]
+        elif options.starting.word == "group":
+            pos = self.database.row("position_of_group", queues=list(queues), group=options.group)["pos"]
+        elif options.starting.word == "earliest":
+            pos = self.extent(queues, here).low
+        low = here.pos if pos is None else min(pos, here.pos)
+        return Position(low, here.database, here.removed)
+
+    def extent(self, queues: Sequence[int], here: Position) -> Extent:
+        """Where the messages of the queues lie, below the horizon."""
+        found = self.database.row("extent", queues=list(queues), to=here.pos)
+        return Extent(min(found["low"], here.pos), min(found["high"], here.pos), found["rows"])
+
+    def reach(self, queues: Sequence[int], low: int, high: int, rows: int | None) -> tuple[int | None, int]:
+        """The first message in the range, if any, and how far at most `rows` messages go."""
+        if low >= high:
+            return None, high
+        found = self.database.row("reach", queues=list(queues), **{"from": low, "to": high, "rows": rows})
+        return found["first"], found["reach"] if found["first"] is not None else high
+
+    def count(self, queues: Sequence[int], low: int, high: int, most: int) -> int:
+        """How many messages lie in the range, counted up to `most`."""
+        ask = {"from": low, "to": high, "most": most}
+        number: int = self.database.row("count", queues=list(queues), **ask)["n"] if low < high else 0
+        return number
+
+    def lanes(self, queues: Sequence[int], fits: Callable[[dict[str, Any]], bool] = lambda _: True) -> list[Lane]:
+        """The partitions to read with their seqs, as startingOffsets, endingOffsets and assign say."""
+        found = self.database.rows("partitions", queues=list(queues))
+        self._require_assigned(found)
+        return [lane for row in found if fits(row) and (lane := self._lane(row)) is not None]
+
+    def _lane(self, row: dict[str, Any]) -> Lane | None:
+        options, first, end = self.options, row["first_seq"], row["next_seq"]
+        if options.assign is not None and row["name"] not in options.assign.get(row["queue"], ()):
+            return None
+        low, high = first, end
+        given = (options.starting.seqs or {}).get(row["queue"], {}).get(row["name"], EARLIEST)
+        if given == LATEST or (options.starting.word == "latest" and options.starting.seqs is None):
+            low = end
+        elif given >= 0:
+            low = given
+        ending = (options.ending.seqs or {}).get(row["queue"], {}).get(row["name"], LATEST)
+        if ending >= 0:
+            high = min(ending, end)
+        if low < first and options.fail_on_data_loss and low < high:
+            raise lost(row["queue"], row["name"], first)
+        return row["id"], max(low, first), high
+
+    def _require_assigned(self, found: Sequence[dict[str, Any]]) -> None:
+        present = {(row["queue"], row["name"]) for row in found}
+        for queue, names in (self.options.assign or {}).items():
+            for name in names:
+                if (queue, name) not in present:
+                    raise SparkError("PARTITION_NOT_FOUND", f"queue {queue!r} has no partition {name!r}")
+
+
+def explicit(given: Any, here: Position) -> Position:
+    """A position a user wrote: with what identifies the database, or the bare number."""
+    position = Position(int(given["pos"]), str(given.get("database", here.database)), int(given.get("removed", 0)))
+    position.require_valid(here)
+    return position
+
+
+def lost(queue: str, partition: str, first: int) -> SparkError:
+    """Messages are gone that were to be read."""
+    return SparkError(
+        "DATA_LOST",
+        f"messages of queue {queue!r}, partition {partition!r} were removed before they were read (its first is "
+        f"now seq {first}); set failOnDataLoss=false to go on without them",
+        {"queue": queue, "partition": partition, "first_seq": first},
+    )
+
+
+def cut(low: int, high: int, rows_per_task: int, least: int) -> Iterator[tuple[int, int]]:
+    """A range of positions in about equal parts, none larger than a task may be."""
+    size = high - low
+    parts = min(max(-(-size // rows_per_task), least), size)
+    for part in range(parts):
+        yield low + size * part // parts, low + size * (part + 1) // parts
+
+
+def pack(lanes: Sequence[Lane], rows_per_task: int, least: int) -> Iterator[list[Lane]]:
+    """Partitions in about equal parts: large ones are cut, small ones share a task."""
+    total = sum(high - low for _, low, high in lanes if high > low)
+    limit = max(min(rows_per_task, -(-total // least)), 1)
+    packed: list[Lane] = []
+    room = limit
+    for lane, first, end in lanes:
+        low = first
+        while low < end:
+            high = min(end, low + room)
+            packed.append((lane, low, high))
+            room -= high - low
+            low = high
+            if room == 0:
+                yield packed
+                packed, room = [], limit
+    if packed:
+        yield packed

@@ -1,0 +1,166 @@
+"""`df.write` and `df.writeStream` with format `queen`: tasks stage rows by COPY, the driver ingests each batch once."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from queen.spark.database import Database
+from queen.spark.errors import SparkError, plainly
+from queen.spark.options import SinkOptions
+from queen.spark.reading import key_ring
+from queen.spark.staging import STAGE, Stager
+
+SMALL_BATCH = 10_000
+"""Up to so many rows are stored by one transaction; more are spread over several."""
+
+
+@dataclass(frozen=True)
+class Staged(WriterCommitMessage):
+    """What a task that won has left in the stage."""
+
+    sink: str
+    task: int
+    stage: int
+    rows: int
+
+
+def stage(options: SinkOptions, sink: str, batches: Iterator[pa.RecordBatch]) -> Staged:
+    """Put the rows of one task attempt into the sink's stage, under a number nobody else has."""
+    context = TaskContext.get()
+    task = context.partitionId() if context else 0
+    number = secrets.randbits(62)
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        return Staged(sink, task, number, 0)
+    database = Database(options.address)
+    try:
+        sealed = [row["name"] for row in database.rows("queues") if row["encryption_enabled"]]
+        stager = Stager(options, number, task, sealed, key_ring())
+        table = database.row("open_stage", sink=sink)["stage"]
+        rows = database.copy(table, stager.stage_batches(chain([first], batches)), STAGE)
+    finally:
+        database.close()
+    return Staged(sink, task, number, rows)
+
+
+def ingest(options: SinkOptions, batch: int, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Store what the winning tasks staged, exactly once, and empty the stage."""
+    staged = sorted((m for m in messages if isinstance(m, Staged) and m.rows), key=lambda m: m.task)
+    if not staged:
+        return
+    rows = sum(message.rows for message in staged)
+    ask: dict[str, Any] = {"sink": staged[0].sink, "batch": batch, "stages": [message.stage for message in staged]}
+    database = Database(options.address)
+    try:
+        wanted = options.parallelism if rows > SMALL_BATCH else 1
+        buckets: int = database.row("prepare_ingest", **ask, rows=rows, buckets=wanted)["buckets"]
+        if buckets:
+            with ThreadPoolExecutor(buckets) as pool:
+                list(
+                    pool.map(
+                        lambda bucket: store(options, ask | {"bucket": bucket, "buckets": buckets}), range(buckets)
+                    )
+                )
+    finally:
+        database.close()
+
+
+def store(options: SinkOptions, ask: dict[str, Any]) -> None:
+    """One part of a batch, in a transaction of its own; waits for room in a full queue if that was asked for."""
+    database = Database(options.address)
+    deadline = time.monotonic() + options.full_timeout
+    try:
+        while True:
+            try:
+                database.row("ingest", **ask)
+                return
+            except SparkError as error:
+                never = error.figures.get("rows", 0) > error.figures.get("limit", 0)
+                if error.code != "QUEUE_FULL" or options.when_full == "fail" or never or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+    finally:
+        database.close()
+
+
+def sweep(options: SinkOptions, sink: str, *, drop: bool, forget: bool) -> None:
+    """Empty the stage: what is stored, and what attempts that failed have left."""
+    database = Database(options.address)
+    try:
+        database.rows("close_stage", sink=sink, drop=drop, forget=forget)
+    finally:
+        database.close()
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """One batch after the other, each claimed under the id of the query."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """In a task: stage the rows."""
+        with plainly():
+            return stage(self._options, self._sink(), iterator)
+
+    @plainly()
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """On the driver, when all tasks are done: store the batch."""
+        ingest(self._options, batchId, messages)
+        self._sweep(messages)
+
+    @plainly()
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Also called after a commit that failed: what is stored stays stored."""
+        self._sweep(messages)
+
+    def _sink(self) -> str:
+        if self._options.write_id:
+            return self._options.write_id
+        context = TaskContext.get()
+        found = context.getLocalProperty("sql.streaming.queryId") if context else None
+        if not found:
+            raise SparkError("INVALID_OPTION", "Spark does not tell the id of the query: set the option `writeId`")
+        return found
+
+    def _sweep(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        for sink in {message.sink for message in messages if isinstance(message, Staged)}:
+            sweep(self._options, sink, drop=False, forget=False)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """A whole frame as one batch, claimed under `writeId`: the same id again stores nothing."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._sink = options.write_id or f"job-{uuid4()}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """In a task: stage the rows."""
+        with plainly():
+            return stage(self._options, self._sink, iterator)
+
+    @plainly()
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """On the driver, when all tasks are done: store the rows."""
+        ingest(self._options, 0, messages)
+        self._sweep()
+
+    @plainly()
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Also called after a commit that failed: what is stored stays stored."""
+        self._sweep()
+
+    def _sweep(self) -> None:
+        sweep(self._options, self._sink, drop=True, forget=self._options.write_id is None)

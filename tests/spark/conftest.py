@@ -1,0 +1,45 @@
+"""One Spark session per worker, and queues to read from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from queen.spark import session
+from tests.spark.support.queues import Queues
+
+SMALL = {
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.streaming.checkpointLocation": "",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests with Spark go to one worker: two sessions at once would need twice the memory and time."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.timeout(300), append=False)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session that most tests share."""
+    found = session("local[2]", app="queen-tests", settings={k: v for k, v in SMALL.items() if v})
+    found.sparkContext.setLogLevel("ERROR")
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def queues(database: str) -> Iterator[Queues]:
+    """A fresh database to push to."""
+    with Queues(database) as found:
+        yield found
