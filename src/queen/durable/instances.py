@@ -91,7 +91,7 @@ class Instances:
             state = await self.state(instance)
             return state if state.ended else None
 
-        return await self._until(instance, ended, timeout)
+        return await self._until(instance, ended, timeout, ended=True)
 
     async def wait_for_status(self, instance: str, last_seen_version: int, timeout: float) -> InstanceState:
         """Wait until the custom status is newer than `last_seen_version`, or the instance ends."""
@@ -111,13 +111,15 @@ class Instances:
 
         return await self._until(instance, found, timeout)
 
-    async def _until(self, instance: str, look: Callable[[], Awaitable[T | None]], timeout: float) -> T:
+    async def _until(
+        self, instance: str, look: Callable[[], Awaitable[T | None]], timeout: float, *, ended: bool = False
+    ) -> T:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while True:
             left = min(max(deadline - loop.time(), 0.0), _LOOK_AGAIN_SECONDS)
             change = asyncio.ensure_future(
-                self.provider.wait_for_change(instance, timeout_ms=max(1, round(left * 1000)))
+                self.provider.wait_for_change(instance, timeout_ms=max(1, round(left * 1000)), ended=ended)
             )
             await asyncio.sleep(0)
             try:

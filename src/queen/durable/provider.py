@@ -216,8 +216,11 @@ class Provider(ABC):
         """All live values of an instance."""
 
     @abstractmethod
-    async def wait_for_change(self, instance: str, *, timeout_ms: int) -> None:
-        """Return when a turn of ``instance`` was committed, or after the timeout; may return early."""
+    async def wait_for_change(self, instance: str, *, timeout_ms: int, ended: bool = False) -> None:
+        """Return when a turn of ``instance`` was committed, or after the timeout; may return early.
+
+        With ``ended`` only the turn that completes or fails the instance counts.
+        """
 
     @abstractmethod
     async def get_instance_info(self, instance: str) -> InstanceInfo | None:

@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 __all__ = ["Changes", "Clock", "Signal", "Waiter", "long_poll", "system_clock"]
@@ -63,13 +64,38 @@ class Waiter:
                 continue
 
 
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What a look that took everything knew: the count of news then, its time, and when more falls due."""
+
+    news: int
+    at: float
+    due_ms: int | None
+
+
 class Signal:
     """Tells the long polls of one queue that there is, or will be, something to fetch."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waiters: set[Waiter] = set()
+        self._news = 0
+        self._drained: dict[Hashable, Drained] = {}
         self.closed = False
+
+    @property
+    def news(self) -> int:
+        """Grows with every notice."""
+        return self._news
+
+    def remember(self, kind: Hashable, drained: "Drained") -> None:
+        """A look of this kind has taken all there was."""
+        self._drained[kind] = drained
+
+    def still_drained(self, kind: Hashable, oldest: float) -> "Drained | None":
+        """What the last look of this kind learned, when nothing was told since and it is not too old."""
+        drained = self._drained.pop(kind, None)
+        return drained if drained is not None and drained.news == self._news and drained.at >= oldest else None
 
     @property
     def idle(self) -> bool:
@@ -88,6 +114,7 @@ class Signal:
 
     def notify(self, visible_at_ms: int | None = None) -> None:
         """Something was queued, visible now or from ``visible_at_ms``."""
+        self._news += 1
         if visible_at_ms is None or visible_at_ms <= self._clock():
             for waiter in self._waiters:
                 waiter.wake()
@@ -105,21 +132,30 @@ async def long_poll(
     signal: Signal,
     look: Callable[[], Awaitable[tuple[list[Item], int | None]]],
     *,
+    limit: int,
+    kind: Hashable,
     poll_timeout_ms: int,
     fallback_seconds: Callable[[], float],
 ) -> list[Item]:
     """Look, and look again whenever told to, until something is found or the time is up.
 
     ``look`` answers what it found and when more falls due. Without news it runs every
-    ``fallback_seconds`` at most, in case a notification was lost.
+    ``fallback_seconds`` at most, in case a notification was lost. A look that found less than ``limit`` has
+    drained the queue for its ``kind`` of look: the next one is put off until there is news.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + poll_timeout_ms / 1000
     with signal.subscribe() as waiter:
+        known = signal.still_drained(kind, loop.time() - fallback_seconds()) if poll_timeout_ms > 0 else None
         while True:
             waiter.reset()
-            found, due_ms = await look()
+            news, found, due_ms = signal.news, list[Item](), known.due_ms if known else None
+            if known is None:
+                found, due_ms = await look()
+            known = None
             left = deadline - loop.time()
+            if found and len(found) < limit:
+                signal.remember(kind, Drained(news, loop.time(), due_ms))
             if found or left <= 0 or signal.closed:
                 return found
             waiter.expect(due_ms)
@@ -130,7 +166,7 @@ class Changes:
     """Tells who waits for an instance that one of its turns was committed."""
 
     def __init__(self) -> None:
-        self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self._waiting: defaultdict[str, dict[asyncio.Event, bool]] = defaultdict(dict)
 
     @property
     def idle(self) -> bool:
@@ -141,26 +177,27 @@ class Changes:
         """The instances somebody waits for."""
         return list(self._waiting)
 
-    def notify(self, instance: str) -> None:
-        """A turn of this instance was committed."""
-        for event in self._waiting.get(instance, ()):
-            event.set()
+    def notify(self, instance: str, *, ended: bool = True) -> None:
+        """A turn of this instance was committed, and may have ``ended`` it."""
+        for event, only_end in self._waiting.get(instance, {}).items():
+            if ended or not only_end:
+                event.set()
 
     def notify_all(self) -> None:
         """A turn of some instance was committed elsewhere."""
         for instance in self.waiting():
             self.notify(instance)
 
-    async def wait(self, instance: str, seconds: float) -> None:
-        """Wait for the next change of an instance."""
+    async def wait(self, instance: str, seconds: float, *, ended: bool = False) -> None:
+        """Wait for the next change of an instance, or for its end."""
         event = asyncio.Event()
-        self._waiting[instance].add(event)
+        self._waiting[instance][event] = ended
         try:
             async with asyncio.timeout(seconds):
                 await event.wait()
         except TimeoutError:
             return
         finally:
-            self._waiting[instance].discard(event)
+            del self._waiting[instance][event]
             if not self._waiting[instance]:
                 del self._waiting[instance]

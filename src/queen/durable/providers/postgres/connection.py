@@ -36,7 +36,7 @@ class Database:
                 min_size=1,
                 max_size=pool_size,
                 command_timeout=_CALL_SECONDS,
-                server_settings={"jit": "off"},
+                server_settings={"jit": "off", "plan_cache_mode": "force_generic_plan"},
                 reset=_keep,
             )
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:

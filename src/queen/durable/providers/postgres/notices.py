@@ -10,7 +10,7 @@ import asyncpg
 
 __all__ = ["Listener", "Notices"]
 
-_PAUSE = 0.01
+_PAUSE = 0.025
 _MOST_NAMES = 500
 _RETRY_SECONDS = 1.0
 

@@ -24,6 +24,7 @@ from queen.durable.providers.postgres.schema import DEFAULT_SCHEMA, Schema
 from queen.durable.providers.postgres.turns import (
     Turn,
     columns,
+    earliest,
     message_row,
     push_row,
     read_item,
@@ -54,6 +55,7 @@ class PostgresProvider(PostgresQueries):
         self._orchestrations = Signal(self.now_ms)
         self._tasks = Signal(self.now_ms)
         self._instances: dict[str, str] = {}
+        self._ahead = 0
         self._turns = Batcher[Turn, Row](self._ack_turns)
         self._finished = Batcher[Finished, bool](self._ack_work_items)
         self._enqueued = Batcher[Enqueued, Row](self._enqueue_messages, lanes=1)
@@ -125,14 +127,21 @@ class PostgresProvider(PostgresQueries):
             return items, self._due(rows[-1])
 
         return await long_poll(
-            self._orchestrations, look, poll_timeout_ms=poll_timeout_ms, fallback_seconds=self._fallback
+            self._orchestrations,
+            look,
+            limit=limit,
+            kind=capability,
+            poll_timeout_ms=poll_timeout_ms,
+            fallback_seconds=self._fallback,
         )
 
     def _due(self, end: Any) -> int | None:
         """When to look again, by our own clock: the server's may be ahead or behind."""
+        now = self.now_ms()
+        self._ahead = end["server_now"] - now
         if end["again"]:
-            return self.now_ms() + _AGAIN_MS
-        return None if end["next_due"] is None else self.now_ms() + end["next_due"] - end["server_now"]
+            return now + _AGAIN_MS
+        return None if end["next_due"] is None else end["next_due"] - self._ahead
 
     async def _fetch(
         self, statement: str, parameters: Sequence[Any], undo: Callable[[list[Any]], Awaitable[None]]
@@ -154,11 +163,11 @@ class PostgresProvider(PostgresQueries):
         self._instances.pop(token, None)
         if instance is None:
             raise ProviderError("ack_orchestration_item", "the lock is not held", code="lock_lost")
-        self._changes.notify(instance)
+        self._changes.notify(instance, ended=commit.metadata.status in ("Completed", "Failed"))
         for message in commit.orchestrator_items:
-            self._orchestrations.notify(message_row(message)[3])
+            self._orchestrations.notify(earliest(message))
         if ready_at is not None:
-            self._orchestrations.notify(ready_at)
+            self._orchestrations.notify(ready_at - self._ahead)
         if commit.worker_items:
             self._tasks.notify()
 
@@ -181,7 +190,7 @@ class PostgresProvider(PostgresQueries):
         )
         if not found:
             raise ProviderError("abandon_orchestration_item", "the lock is not held", code="lock_lost")
-        self._orchestrations.notify(found[0][1])
+        self._orchestrations.notify(found[0][1] - self._ahead)
 
     async def renew_orchestration_item_lock(self, token: str, extend_ms: int) -> None:
         operation = "renew_orchestration_item_lock"
@@ -193,7 +202,7 @@ class PostgresProvider(PostgresQueries):
     ) -> bool:
         accepted, visible_at = await self._enqueued.submit((message, delay_ms, dedup_id))
         if accepted:
-            self._orchestrations.notify(visible_at)
+            self._orchestrations.notify(visible_at - self._ahead)
         return bool(accepted)
 
     async def _enqueue_messages(self, enqueued: list[Enqueued]) -> list[Row]:
@@ -252,7 +261,14 @@ class PostgresProvider(PostgresQueries):
             ]
             return found, self._due(rows[-1])
 
-        return await long_poll(self._tasks, look, poll_timeout_ms=poll_timeout_ms, fallback_seconds=self._fallback)
+        return await long_poll(
+            self._tasks,
+            look,
+            limit=limit,
+            kind=(session, tags),
+            poll_timeout_ms=poll_timeout_ms,
+            fallback_seconds=self._fallback,
+        )
 
     async def _give_back_tasks(self, rows: list[Any]) -> None:
         for row in rows[:-1]:
@@ -282,7 +298,7 @@ class PostgresProvider(PostgresQueries):
         )
         if visible_at is None:
             raise ProviderError("abandon_work_item", "the lock is not held", code="lock_lost")
-        self._tasks.notify(visible_at)
+        self._tasks.notify(visible_at - self._ahead)
 
     async def renew_work_item_lock(self, token: str, extend_ms: int) -> None:
         if await self.renew_work_item_locks([token], extend_ms):

@@ -88,8 +88,8 @@ class PostgresQueries(Provider):
     async def get_kv_all_values(self, instance: str) -> dict[str, KeyValue]:
         return rows.key_values(await self._database.call("get_kv_all_values", "kv_live", instance, None))
 
-    async def wait_for_change(self, instance: str, *, timeout_ms: int) -> None:
-        await self._changes.wait(instance, timeout_ms / 1000)
+    async def wait_for_change(self, instance: str, *, timeout_ms: int, ended: bool = False) -> None:
+        await self._changes.wait(instance, timeout_ms / 1000, ended=ended)
 
     async def get_instance_info(self, instance: str) -> InstanceInfo | None:
         found = await self._database.call("get_instance_info", "instance_info", instance)

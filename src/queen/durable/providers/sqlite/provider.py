@@ -81,13 +81,13 @@ class SqliteProvider(SqliteQueries):
             self.wake()
             self._changes.notify_all()
 
-    def _tell(self, sent: orchestrator.Sent) -> None:
+    def _tell(self, sent: orchestrator.Sent, *, ended: bool = False) -> None:
         if sent.orchestrator_at is not None:
             self._orchestrations.notify(sent.orchestrator_at)
         if sent.tasks:
             self._tasks.notify()
         if sent.instance is not None:
-            self._changes.notify(sent.instance)
+            self._changes.notify(sent.instance, ended=ended)
 
     async def fetch_orchestration_items(
         self,
@@ -105,7 +105,14 @@ class SqliteProvider(SqliteQueries):
                 undo=self._give_back_items,
             )
 
-        return await long_poll(self._orchestrations, look, poll_timeout_ms=poll_timeout_ms, fallback_seconds=_fallback)
+        return await long_poll(
+            self._orchestrations,
+            look,
+            limit=limit,
+            kind=capability,
+            poll_timeout_ms=poll_timeout_ms,
+            fallback_seconds=_fallback,
+        )
 
     async def _give_back_items(self, fetched: tuple[list[OrchestrationItem], int | None]) -> None:
         for item in fetched[0]:
@@ -114,7 +121,8 @@ class SqliteProvider(SqliteQueries):
     async def ack_orchestration_item(self, token: str, commit: TurnCommit) -> None:
         self._refuse_pushes("ack_orchestration_item", commit.pushes)
         self._tell(
-            await self._database.write("ack_orchestration_item", lambda store: orchestrator.ack(store, token, commit))
+            await self._database.write("ack_orchestration_item", lambda store: orchestrator.ack(store, token, commit)),
+            ended=commit.metadata.status in ("Completed", "Failed"),
         )
 
     async def abandon_orchestration_item(self, token: str, *, delay_ms: int = 0, ignore_attempt: bool = False) -> None:
@@ -168,7 +176,14 @@ class SqliteProvider(SqliteQueries):
                 undo=self._give_back_tasks,
             )
 
-        return await long_poll(self._tasks, look, poll_timeout_ms=poll_timeout_ms, fallback_seconds=_fallback)
+        return await long_poll(
+            self._tasks,
+            look,
+            limit=limit,
+            kind=(session, tags),
+            poll_timeout_ms=poll_timeout_ms,
+            fallback_seconds=_fallback,
+        )
 
     async def _give_back_tasks(self, fetched: tuple[list[LockedTask], int | None]) -> None:
         for item in fetched[0]:

@@ -75,8 +75,8 @@ class SqliteQueries(Provider):
     async def get_kv_all_values(self, instance: str) -> dict[str, KeyValue]:
         return await self._database.read("get_kv_all_values", lambda store: reads.kv_values(store, instance, None))
 
-    async def wait_for_change(self, instance: str, *, timeout_ms: int) -> None:
-        await self._changes.wait(instance, timeout_ms / 1000)
+    async def wait_for_change(self, instance: str, *, timeout_ms: int, ended: bool = False) -> None:
+        await self._changes.wait(instance, timeout_ms / 1000, ended=ended)
 
     async def get_instance_info(self, instance: str) -> InstanceInfo | None:
         return await self._database.read("get_instance_info", lambda store: reads.instance_info(store, instance))
