@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from queen.durable import messages
@@ -24,6 +23,7 @@ from queen.durable.worker.renewal import Renewal
 from queen.durable.worker.running import RunningActivities
 from queen.durable.worker.settings import WorkerSettings, renewal_interval
 from queen.durable.worker.slots import SlotLoop
+from queen.durable.worker.threads import Threads
 
 _log = logging.getLogger("queen.durable.worker")
 _ACK_RETRIES = 5
@@ -51,7 +51,7 @@ class ActivityLoop(SlotLoop[LockedTask]):
         self._running = running
         self._crash = crash
         self._client = client
-        self._threads = ThreadPoolExecutor(2 * settings.worker_concurrency, thread_name_prefix="queen-activity")
+        self._threads = Threads(2 * settings.worker_concurrency, "queen-activity")
         self._sessions: dict[str, int] = {}
         self.session_seen = asyncio.Event()
         timeout, buffer = settings.worker_lock_timeout_ms, settings.worker_lock_renewal_buffer_ms
@@ -89,7 +89,7 @@ class ActivityLoop(SlotLoop[LockedTask]):
 
     def close(self) -> None:
         """Let go of the threads; a sync activity still running is not waited for."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
     async def _handle(self, item: LockedTask) -> None:
         task = item.task
@@ -111,7 +111,7 @@ class ActivityLoop(SlotLoop[LockedTask]):
         self._crash.reach("activity.before")
         worker_id = self._settings.node_id
         context = activity_context(task, worker_id=worker_id, attempt=item.attempt, client=self._client)
-        call = asyncio.ensure_future(self._call(activity, context, task.input))
+        call = self._call(activity, context, task.input)
         cancelled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def cancel() -> None:
@@ -124,19 +124,18 @@ class ActivityLoop(SlotLoop[LockedTask]):
         key = ActivityKey(task.instance, task.execution_id, task.activity_id)
         with self._running.entered(key, cancel), self.renewal.holding(item.token, cancel):
             try:
-                await self._until_done(call, cancelled)
+                await asyncio.wait((call, cancelled), return_when=asyncio.FIRST_COMPLETED)
+                if cancelled.done():
+                    await self._let_go(call)
+                    return
             except asyncio.CancelledError:
                 context.cancel()
                 call.cancel()
                 raise
-            if cancelled.done():
-                return
             await self._report(item, context, call)
 
-    async def _until_done(self, call: asyncio.Future[str], cancelled: asyncio.Future[None]) -> None:
-        await asyncio.wait((call, cancelled), return_when=asyncio.FIRST_COMPLETED)
-        if not call.done():
-            await asyncio.wait((call,), timeout=self._settings.cancellation_grace_ms / 1000)
+    async def _let_go(self, call: asyncio.Future[str]) -> None:
+        await asyncio.wait((call,), timeout=self._settings.cancellation_grace_ms / 1000)
         if not call.done():
             _log.warning("an activity goes on after it was cancelled; its result will be ignored")
 
@@ -151,12 +150,10 @@ class ActivityLoop(SlotLoop[LockedTask]):
             await self._finish(item, _failed(item.task, details), details)
         self._crash.reach("activity.after_ack")
 
-    async def _call(self, activity: RegisteredActivity, context: ActivityContext, text: str) -> str:
+    def _call(self, activity: RegisteredActivity, context: ActivityContext, text: str) -> asyncio.Future[str]:
         if activity.is_async:
-            made = activity.call(context, text)
-            return await made if inspect.isawaitable(made) else made
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, _call_sync, activity, context, text)
+            return asyncio.ensure_future(_call_async(activity, context, text))
+        return self._threads.run(_call_sync, activity, context, text)
 
     async def _finish(
         self,
@@ -214,6 +211,11 @@ class ActivityLoop(SlotLoop[LockedTask]):
             await self._provider.abandon_work_item(item.token, ignore_attempt=True)
         except ProviderError:
             return
+
+
+async def _call_async(activity: RegisteredActivity, context: ActivityContext, text: str) -> str:
+    made = activity.call(context, text)
+    return await made if inspect.isawaitable(made) else made
 
 
 def _call_sync(activity: RegisteredActivity, context: ActivityContext, text: str) -> str:

@@ -24,8 +24,8 @@ def _up_to_this_version() -> CapabilityFilter:
 class WorkerSettings:
     """All times in milliseconds."""
 
-    orchestration_concurrency: int = 4
-    worker_concurrency: int = 8
+    orchestration_concurrency: int = 16
+    worker_concurrency: int = 16
     max_attempts: int = 10
     orchestrator_lock_timeout_ms: int = 5_000
     orchestrator_lock_renewal_buffer_ms: int = 2_000

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from queen.durable import events
 from queen.durable.events import ApplicationFailure, Failure, InfrastructureFailure, PoisonFailure
@@ -21,6 +20,7 @@ from queen.durable.worker.renewal import Renewal
 from queen.durable.worker.running import RunningActivities
 from queen.durable.worker.settings import WorkerSettings, renewal_interval
 from queen.durable.worker.slots import SlotLoop
+from queen.durable.worker.threads import Threads
 
 _log = logging.getLogger("queen.durable.worker")
 _ACK_RETRIES = 5
@@ -48,7 +48,7 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
         self._settings = settings
         self._running = running
         self._crash = crash
-        self._threads = ThreadPoolExecutor(settings.orchestration_concurrency, thread_name_prefix="queen-turn")
+        self._threads = Threads(settings.orchestration_concurrency, "queen-turn")
         timeout, buffer = settings.orchestrator_lock_timeout_ms, settings.orchestrator_lock_renewal_buffer_ms
         self.renewal = Renewal(self._renew, renewal_interval(timeout, buffer))
 
@@ -77,7 +77,7 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
 
     def close(self) -> None:
         """Let go of the threads."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
     async def _handle(self, item: OrchestrationItem) -> None:
         if item.undecodable:
@@ -103,8 +103,7 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
     async def _take_turn(self, item: OrchestrationItem, batch: Batch, orchestration: RegisteredOrchestration) -> None:
         admit(batch, orchestration.version)
         self._crash.reach("turn.before")
-        loop = asyncio.get_running_loop()
-        turn = await loop.run_in_executor(self._threads, _guarded_turn, batch, orchestration, item)
+        turn = await self._threads.run(_guarded_turn, batch, orchestration, item)
         self._crash.reach("turn.before_ack")
         if await self._ack(item, batch, turn):
             self._crash.reach("turn.after_ack")

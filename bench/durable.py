@@ -1,0 +1,217 @@
+"""Durable workflows beside the duroxide wheel, in one run: sequential steps, throughput, hello-world latency.
+
+    flock /tmp/queen-measure.lock python bench/durable.py --rival .venv-duroxide/bin/python
+
+The same code drives both engines, since the generator style is name-compatible. Each engine runs in a
+process of its own; the engines take turns, and the median of the rounds counts. Without `--rival` only
+ours is measured. `--rival` is the interpreter of a virtual environment with `pip install duroxide`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+STEPS = 50
+INSTANCES, PARALLEL = 200, 5
+HELLOS = 40
+CONTENDERS: dict[str, dict[str, int]] = {
+    "queen": {},
+    "duroxide": {},
+    "duroxide 10 ms": {"dispatcher_poll_interval_ms": 10},
+}
+UNITS = {"sequential": "activities/s", "throughput": "instances/s", "hello": "ms (median)"}
+TARGETS = {
+    ("sequential", "duroxide"): 5.0,
+    ("hello", "duroxide"): 5.0,
+    ("throughput", "duroxide"): 2.0,
+    ("sequential", "duroxide 10 ms"): 2.0,
+}
+
+
+def sequential(ctx: Any, steps: int) -> Any:
+    total = 0
+    for number in range(steps):
+        total += yield ctx.schedule_activity("echo", number)
+    return total
+
+
+def parallel(ctx: Any, count: int) -> Any:
+    results = yield ctx.all([ctx.schedule_activity("echo", number) for number in range(count)])
+    return sum(each["ok"] for each in results)
+
+
+def hello(ctx: Any, name: str) -> Any:
+    return (yield ctx.schedule_activity("echo", f"Hello, {name}!"))
+
+
+def open_store(engine: Any, url: str) -> Any:
+    if url.startswith("postgres"):
+        return engine.PostgresProvider.connect_with_schema(url, f"bench_{uuid.uuid4().hex[:12]}")
+    return engine.SqliteProvider.open(url)
+
+
+def measure(module: str, url: str, options: dict[str, int]) -> dict[str, float]:
+    """All three scenarios in this process."""
+    engine = importlib.import_module(module)
+    store = open_store(engine, url)
+    runtime = engine.Runtime(store, engine.RuntimeOptions(log_level="error", **options))
+    runtime.register_activity("echo", lambda _ctx, value: value)
+    for code in (sequential, parallel, hello):
+        runtime.register_orchestration(code.__name__, code)
+    runtime.start()
+    client = engine.Client(store)
+    client.start_orchestration("warm", "hello", "you")
+    client.wait_for_orchestration("warm", 60_000)
+    found = {
+        "sequential": time_sequential(client),
+        "throughput": time_throughput(client),
+        "hello": time_hello(client),
+    }
+    runtime.shutdown(1000)
+    return found
+
+
+def time_sequential(client: Any) -> float:
+    begun = time.perf_counter()
+    client.start_orchestration("sequential", "sequential", STEPS)
+    result = client.wait_for_orchestration("sequential", 120_000)
+    assert result.output == sum(range(STEPS)), result
+    return STEPS / (time.perf_counter() - begun)
+
+
+def time_throughput(client: Any) -> float:
+    begun = time.perf_counter()
+    for number in range(INSTANCES):
+        client.start_orchestration(f"parallel-{number}", "parallel", PARALLEL)
+    for number in range(INSTANCES):
+        result = client.wait_for_orchestration(f"parallel-{number}", 120_000)
+        assert result.output == sum(range(PARALLEL)), result
+    return INSTANCES / (time.perf_counter() - begun)
+
+
+def time_hello(client: Any) -> float:
+    times: list[float] = []
+    for number in range(HELLOS):
+        begun = time.perf_counter()
+        client.start_orchestration(f"hello-{number}", "hello", "world")
+        client.wait_for_orchestration(f"hello-{number}", 60_000)
+        times.append((time.perf_counter() - begun) * 1000)
+    return statistics.median(times)
+
+
+def run_contender(interpreter: str, name: str, url: str) -> dict[str, float] | None:
+    """One round of one engine in a process of its own; None when an instance of it failed."""
+    module = "queen.durable" if name == "queen" else "duroxide"
+    command = [interpreter, __file__, "--measure", module, "--url", url, "--options", json.dumps(CONTENDERS[name])]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    lines = ran.stdout.strip().splitlines()
+    if ran.returncode != 0 or not lines:
+        print(f"{name} failed: {ran.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        return None
+    found: dict[str, float] = json.loads(lines[-1])
+    return found
+
+
+def run_store(kind: str, url: str | None, rival: str | None, rounds: int) -> dict[str, dict[str, Any]]:
+    rows: dict[str, dict[str, list[float]]] = {}
+    names = list(CONTENDERS) if rival else ["queen"]
+    for _ in range(rounds):
+        for name in names:
+            with tempfile.TemporaryDirectory() as directory:
+                target = url or str(Path(directory) / "durable.db")
+                found = run_contender(sys.executable if name == "queen" else str(rival), name, target)
+            for scenario, value in (found or {}).items():
+                rows.setdefault(name, {}).setdefault(scenario, []).append(value)
+            print(kind, name, found, file=sys.stderr)
+    return {
+        name: {scenario: round(statistics.median(values), 2) for scenario, values in found.items()}
+        for name, found in rows.items()
+    }
+
+
+def ratios(rows: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """How many times better ours is, for each target."""
+    found = {}
+    for scenario, name in TARGETS:
+        if name in rows and scenario in rows[name]:
+            ours, theirs = rows["queen"][scenario], rows[name][scenario]
+            found[f"{scenario} vs {name}"] = round(theirs / ours if scenario == "hello" else ours / theirs, 2)
+    return found
+
+
+def report(results: dict[str, Any]) -> str:
+    lines = ["# Durable workflows beside duroxide", ""]
+    lines += [f"{results['machine']}. Median of {results['rounds']} rounds, engines taking turns.", ""]
+    for kind, rows in results["stores"].items():
+        lines += [f"## {kind}", "", "| engine | " + " | ".join(f"{s}, {u}" for s, u in UNITS.items()) + " |"]
+        lines += ["|---|" + "--:|" * len(UNITS)]
+        for name, row in rows.items():
+            lines.append(f"| {name} | " + " | ".join(str(row.get(scenario, "")) for scenario in UNITS) + " |")
+        lines.append("")
+        for name, value in results["ratios"][kind].items():
+            scenario, _, rival = name.partition(" vs ")
+            lines.append(f"- {name}: **{value}x** (target {TARGETS[scenario, rival]}x)")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rival", help="interpreter of an environment with duroxide installed")
+    parser.add_argument("--postgres", help="URL of a PostgreSQL database; default: an embedded server")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    parser.add_argument("--url", help=argparse.SUPPRESS)
+    parser.add_argument("--options", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.measure:
+        print(json.dumps(measure(given.measure, given.url, json.loads(given.options))))
+        return
+    stores = {"SQLite file": run_store("SQLite file", None, given.rival, given.rounds)}
+    with postgres(given.postgres) as url:
+        stores["PostgreSQL"] = run_store("PostgreSQL", url, given.rival, given.rounds)
+    results = {
+        "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}",
+        "rounds": given.rounds,
+        "stores": stores,
+        "ratios": {kind: ratios(rows) for kind, rows in stores.items()},
+    }
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / "durable.json").write_text(json.dumps(results, indent=2) + "\n")
+    (given.out / "durable.md").write_text(report(results) + "\n")
+    print(report(results))
+
+
+@contextmanager
+def postgres(url: str | None) -> Iterator[str]:
+    """The given database, or an embedded server with everything durable."""
+    if url is not None:
+        yield url
+        return
+    embedded = importlib.import_module("queen.db.embedded")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        with embedded.EmbeddedServer.start(Path(directory), port=port) as server:
+            yield server.tcp_dsn("postgres")
+
+
+if __name__ == "__main__":
+    main()
