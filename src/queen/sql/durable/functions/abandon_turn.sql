@@ -5,6 +5,7 @@ create or replace function queen_durable.abandon_turn(
     p_token text, p_delay_ms bigint, p_uncount integer, p_now bigint
 ) returns table (instance text, ready_at bigint)
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off as $$
 #variable_conflict use_column
 declare

@@ -20,6 +20,7 @@ create or replace function queen_durable.ack_turns(
     p_now bigint, p_channel text, p_notice text
 ) returns table (instance text, ready_at bigint)
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off as $$

@@ -9,6 +9,7 @@ create or replace function queen_durable.ack_work_items(
     p_now bigint, p_channel text, p_notice text
 ) returns table (held boolean)
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off as $$

@@ -4,6 +4,7 @@ create or replace function queen_durable.bury_messages(
     p_tokens text[], p_instances text[], d_turn integer[], d_id bigint[], d_error text[], p_now bigint
 ) returns void
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off as $$
 begin
     if cardinality(d_turn) = 0 then

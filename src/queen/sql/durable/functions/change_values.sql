@@ -6,6 +6,7 @@ create or replace function queen_durable.change_values(
     k_turn integer[], k_key text[], k_value text[], k_at bigint[], p_now bigint
 ) returns void
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off as $$

@@ -5,6 +5,7 @@ create or replace function queen_durable.claim_sessions(
     p_ids bigint[], p_owner text, p_session_ms bigint, p_max_sessions integer, p_now bigint
 ) returns bigint[]
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off as $$

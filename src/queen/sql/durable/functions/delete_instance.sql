@@ -3,6 +3,7 @@
 create or replace function queen_durable.delete_instance(p_instance text, p_force boolean)
 returns table (refusal text, instances bigint, executions bigint, events bigint, messages bigint)
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off as $$
 #variable_conflict use_column
 declare

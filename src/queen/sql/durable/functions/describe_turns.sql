@@ -8,6 +8,7 @@ create or replace function queen_durable.describe_turns(
     p_now bigint
 ) returns void
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off as $$

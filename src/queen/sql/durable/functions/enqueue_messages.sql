@@ -6,6 +6,7 @@ create or replace function queen_durable.enqueue_messages(
     p_now bigint, p_channel text, p_notice text
 ) returns table (accepted boolean, visible_at bigint)
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off as $$
 #variable_conflict use_column
 declare

@@ -5,6 +5,7 @@
 create or replace function queen_durable.erase_instances(p_roots text[])
 returns table (instances bigint, executions bigint, events bigint, messages bigint)
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off as $$
 #variable_conflict use_column
 declare

@@ -11,6 +11,7 @@ create or replace function queen_durable.fetch_orchestrations(
     kv_keys text[], kv_values text[], kv_times bigint[], server_now bigint, next_due bigint, again boolean
 )
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off as $$
@@ -27,7 +28,8 @@ begin
             p_limit - cardinality(v_items), v_now + p_lock_ms, p_lows, p_highs, v_now);
         exit when cardinality(v_keys) = 0;
         v_parked := queen_durable.park_orphans(v_keys);
-        v_items := v_items || array(select unnest(v_keys) except select unnest(v_parked));
+        v_items := v_items || array(select key from unnest(v_keys) as key where key <> all (v_parked));
+        exit when cardinality(v_parked) = 0;
     end loop;
 
     return query

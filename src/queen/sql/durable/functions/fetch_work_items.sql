@@ -11,6 +11,7 @@ create or replace function queen_durable.fetch_work_items(
     server_now bigint, next_due bigint, again boolean
 )
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off as $$

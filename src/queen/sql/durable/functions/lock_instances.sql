@@ -6,6 +6,7 @@ create or replace function queen_durable.lock_instances(
     p_limit integer, p_locked_until bigint, p_lows bigint[], p_highs bigint[], p_now bigint
 ) returns text[]
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off as $$

@@ -2,6 +2,7 @@
 -- Locks: the existing rows of the keys, in key order, so that no two callers can wait for each other.
 create or replace function queen_durable.lock_keys(p_keys text[]) returns void
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off as $$
 begin
     perform from queen_durable.mailbox_keys k

@@ -5,6 +5,7 @@ create or replace function queen_durable.mailbox_abandon(
     p_token text, p_delay_ms bigint, p_uncount integer, p_now bigint
 ) returns boolean
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off as $$
 declare
     v_now bigint;

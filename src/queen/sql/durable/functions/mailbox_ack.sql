@@ -8,6 +8,7 @@ create or replace function queen_durable.mailbox_ack(
     d_ids bigint[], d_errors text[], p_now bigint
 ) returns boolean
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off as $$
 declare
     v_now bigint;

@@ -4,6 +4,7 @@
 create or replace function queen_durable.mailbox_dequeue(p_queue text, p_lock_ms bigint, p_now bigint)
 returns table (routing_key text, token text, id bigint, body bytea, attempts integer)
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off as $$
 #variable_conflict use_column
 declare

@@ -2,6 +2,7 @@
 -- Locks: the row of the key or message.
 create or replace function queen_durable.mailbox_renew(p_token text, p_extend_ms bigint, p_now bigint) returns boolean
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off as $$
 declare
     v_now bigint := queen_durable.clock_ms(p_now);

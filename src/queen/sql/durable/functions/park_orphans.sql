@@ -4,6 +4,7 @@
 -- Locks: the caller holds the keys.
 create or replace function queen_durable.park_orphans(p_keys text[]) returns text[]
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off as $$
 declare
     v_orphans text[];

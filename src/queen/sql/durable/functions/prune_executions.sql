@@ -5,6 +5,7 @@ create or replace function queen_durable.prune_executions(
     p_instances text[], p_keep integer, p_completed_before bigint
 ) returns table (instances bigint, executions bigint, events bigint)
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off as $$
 #variable_conflict use_column
 begin

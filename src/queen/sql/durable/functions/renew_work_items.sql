@@ -4,6 +4,7 @@ create or replace function queen_durable.renew_work_items(
     p_tokens text[], p_extend_ms bigint, p_now bigint
 ) returns text[]
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off as $$
 declare
     v_now      bigint := queen_durable.clock_ms(p_now);

@@ -5,6 +5,7 @@ create or replace function queen_durable.send_messages(
     p_queue text, p_keys text[], p_kinds text[], p_bodies bytea[], p_visible_at bigint[]
 ) returns void
 language plpgsql volatile
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off as $$
 begin
     insert into queen_durable.mailbox_keys as k (queue, routing_key, ready_at)
