@@ -77,7 +77,7 @@ async def push(request: Request) -> Response:
     request.broker.metrics.done("push", len(messages), started)
     if pushed is None:
         return answer([_buffered(index, message) for index, message in enumerate(messages)], 201)
-    return answer([_result(index, one) for index, one in enumerate(pushed)], 201)
+    return answer([say_pushed(index, one) for index, one in enumerate(pushed)], 201)
 
 
 def to_messages(items: Sequence[PushItem], subject: str | None) -> list[NewMessage]:
@@ -106,7 +106,8 @@ def uuid_of(field: str, value: Any) -> UUID:
         raise errors.InvalidRequest(field, f"{field} must be a UUID") from None
 
 
-def _result(index: int, pushed: Pushed) -> PushResult:
+def say_pushed(index: int, pushed: Pushed) -> PushResult:
+    """What became of one stored message, as an answer says it."""
     return PushResult(
         index,
         pushed.transaction_id,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 from uuid import UUID
+
+from msgspec import UNSET, UnsetType
 
 from queen import errors
 from queen.engine import Committed, RolledBack
@@ -35,18 +37,18 @@ class Transaction(Wire):
     required_leases: list[str | None] | None = None
 
 
-class OperationResult(Wire, omit_defaults=True):
+class OperationResult(Wire):
     """What became of one pushed message, or of one acknowledgement."""
 
     index: int
-    type: str
+    type: Literal["push", "ack"]
     success: bool
     transaction_id: str
-    error: str | None = None
-    dlq: bool | None = None
-    message_id: UUID | None = None
-    partition_id: str | None = None
-    queue_name: str | None = None
+    error: str | UnsetType | None = UNSET
+    dlq: bool | UnsetType = UNSET
+    message_id: UUID | UnsetType = UNSET
+    partition_id: str | UnsetType = UNSET
+    queue_name: str | UnsetType = UNSET
 
 
 class TransactionResult(Wire, omit_defaults=True):
@@ -116,7 +118,7 @@ def _refusal(one: Acked) -> str:
 
 
 def _acked(index: int, item: AckItem, acked: Acked | None = None) -> OperationResult:
-    return OperationResult(index, "ack", True, item.transaction_id, dlq=bool(acked and acked.dead_letter))
+    return OperationResult(index, "ack", True, item.transaction_id, None, bool(acked and acked.dead_letter))
 
 
 def _results(operations: Sequence[PushOperation | AckOperation], committed: Committed) -> list[OperationResult]:
