@@ -20,8 +20,10 @@ from queen.model import NewMessage, Pushed
 from queen.server.auth import Authenticator
 from queen.server.buffer import Buffer
 from queen.server.gauges import Gauges
+from queen.server.live import Live
 from queen.server.metrics import Metrics
 from queen.server.routing import Route
+from queen.server.samples import Samples
 from queen.server.watch import Watch
 
 LOG: Final = structlog.get_logger("queen.broker")
@@ -52,6 +54,8 @@ class Broker:
         self.services = ServiceRunner(self.engine.database, all_services(self.engine, settings))
         self.metrics = Metrics()
         self.gauges = Gauges(self)
+        self.live = Live(self.engine.database)
+        self.samples = Samples(self.engine.database)
         self.auth = Authenticator(settings)
         self.buffer = Buffer(settings.buffer_path, self.engine.keys, self._store_carefully)
         self.watch = Watch(self.engine.database, self.buffer, self._prepare, self._state_changed)
@@ -61,6 +65,7 @@ class Broker:
 
     async def open(self) -> None:
         """Begin to work, also without the database: it is waited for."""
+        self.samples.start()
         await self.watch.start()
 
     async def _prepare(self) -> None:
@@ -83,6 +88,8 @@ class Broker:
 
     async def close(self) -> None:
         """Stop and let go of everything."""
+        await self.samples.stop()
+        await self.live.stop()
         await self.services.stop()
         await self.watch.stop()
         await self.buffer.close()
