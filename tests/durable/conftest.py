@@ -42,6 +42,12 @@ def address(request: pytest.FixtureRequest) -> Address:
 
 
 @pytest.fixture
+def store_url(address: Address) -> str:
+    """The address of a fresh store, as `open_provider` takes it: for several processes, on the real clock."""
+    return address.where
+
+
+@pytest.fixture
 def clock() -> ManualClock:
     """Time that stands still until the test moves it."""
     return ManualClock()

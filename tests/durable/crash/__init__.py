@@ -1,0 +1,1 @@
+"""Worker processes that are killed while they work."""
