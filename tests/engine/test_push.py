@@ -200,6 +200,29 @@ async def test_a_partition_held_too_long_is_partition_busy(database: str) -> Non
                 assert (refused.value.code, refused.value.retryable) == ("PARTITION_BUSY", True)
 
 
+async def test_a_new_partition_is_not_held_up_by_one_that_is_being_created(
+    engine: Engine, sql: Sql, database: str
+) -> None:
+    await push(engine, 1, partition="old")
+    async with connect(database) as other, other.transaction():
+        await other.execute("select queen.push('q', 'unborn', '{\"n\": 1}')")
+        waiting = asyncio.create_task(push(engine, 2, partition="unborn"))
+        for number in range(5):
+            await asyncio.wait_for(push(engine, number, partition=f"new{number}"), 2)
+        assert not waiting.done()
+    assert (await asyncio.wait_for(waiting, 10))[0].seq == 2
+
+
+async def test_a_new_queue_is_not_held_up_by_one_that_is_being_created(engine: Engine, database: str) -> None:
+    async with connect(database) as other, other.transaction():
+        await other.execute("select queen.push('unborn', 'p', '{\"n\": 1}')")
+        waiting = asyncio.create_task(push(engine, 2, queue="unborn"))
+        for number in range(5):
+            await asyncio.wait_for(push(engine, number, queue=f"new{number}"), 2)
+        assert not waiting.done()
+    assert (await asyncio.wait_for(waiting, 10))[0].seq == 2
+
+
 async def test_sql_push_is_the_outbox(engine: Engine, sql: Sql) -> None:
     await sql.execute("create table public.orders (id int)")
     async with sql.transaction():

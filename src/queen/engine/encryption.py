@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 from collections.abc import Sequence
 from typing import Final
@@ -65,7 +64,7 @@ class KeyRing:
                 raise EncryptionUnavailable(f"no key {envelope.kid or 'at all'!r} to decrypt this message with")
             data = base64.b64decode(envelope.encrypted) + base64.b64decode(envelope.auth_tag)
             return key.decrypt(base64.b64decode(envelope.iv), data, None).decode()
-        except (msgspec.MsgspecError, binascii.Error, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, ValueError) as error:
             raise EncryptionUnavailable(f"the message is marked encrypted but is no envelope: {error}") from error
         except InvalidTag as error:
             raise EncryptionUnavailable("the message cannot be decrypted with the configured keys") from error

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from queen.db.pool import Connection
 
 Woken = list[tuple[str, int]]
+_Lane = Coalescer[list[NewMessage], list[Pushed]]
 
 # Calls of up to this many messages share database calls; larger ones are a batch already.
 SMALL: Final = 64
@@ -96,18 +97,25 @@ class Pusher:
         # One lane per partition: calls for the same partition never wait for each other's locks.
         first = items[0]
         lane = self._lanes[zlib.crc32(f"{first.queue}\0{first.partition}".encode()) % len(self._lanes)]
-        async with asyncio.timeout(self._database.options.lock_timeout + self._database.options.statement_timeout):
-            for delay in (*_BUSY_DELAYS, *[_BUSY_DELAYS[-1]] * int(self._database.options.lock_timeout * 4)):
-                try:
-                    return await lane.submit(items, weight=len(items))
-                except errors.PartitionBusy:
-                    await asyncio.sleep(delay)
-                except _Absent:
-                    lane = self._nursery
-                except OutcomeUnknown:
-                    return await self._alone(items, careful=True)
+        options = self._database.options
+        try:
+            async with asyncio.timeout(options.lock_timeout + options.statement_timeout):
+                return await self._patiently(lane, items)
+        except TimeoutError as error:
+            raise OutcomeUnknown("the database did not answer in time") from error
+
+    async def _patiently(self, lane: _Lane, items: list[NewMessage]) -> list[Pushed]:
+        for delay in (*_BUSY_DELAYS, *[_BUSY_DELAYS[-1]] * int(self._database.options.lock_timeout * 4)):
+            try:
+                return await lane.submit(items, weight=len(items))
+            except errors.PartitionBusy:
+                await asyncio.sleep(delay)
+            except _Absent:
+                lane = self._nursery
+            except OutcomeUnknown:
+                return await self._alone(items, careful=True)
         raise errors.PartitionBusy(
-            f"partition {first.partition!r} of queue {first.queue!r} is held by another transaction; try again"
+            f"partition {items[0].partition!r} of queue {items[0].queue!r} is held by another transaction; try again"
         )
 
     async def _alone(self, items: list[NewMessage], *, careful: bool = False) -> list[Pushed]:

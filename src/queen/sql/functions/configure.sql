@@ -8,8 +8,12 @@ declare
     v_old queen.queues;
     v_new queen.queues;
 begin
-    perform queen.create_partitions(array[p_queue], array['Default']);
+    -- The queue first: creating the partition takes a weaker lock on it, and two callers could not both raise theirs.
     select * into v_old from queen.queues where name = p_queue for no key update;
+    perform queen.create_partitions(array[p_queue], array['Default']);
+    if v_old.id is null then
+        select * into v_old from queen.queues where name = p_queue for no key update;
+    end if;
     v_new := jsonb_populate_record(v_old, p_options);
     update queen.queues
        set namespace = coalesce(p_namespace, v_old.namespace), task = coalesce(p_task, v_old.task),
@@ -24,6 +28,7 @@ begin
      where id = v_old.id
     returning * into v_new;
     if v_new.max_queue_size <> v_old.max_queue_size then
+        insert into queen.queue_credits (queue_id, slot) select v_old.id, s from generate_series(0, 15) s on conflict do nothing;
         perform from queen.queue_credits where queue_id = v_old.id order by slot for no key update;
         update queen.queue_credits set credit = 0 where queue_id = v_old.id;
     end if;

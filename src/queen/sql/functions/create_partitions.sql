@@ -1,23 +1,26 @@
 -- Promises: every named queue and partition exists afterwards; returns the partition ids in the order given. A queue born here takes
 --   namespace and task from the first two dotted parts of its name. A new partition has a cursor row for every group registered on
---   the queue, and neither can miss the other (R5).
--- Locks: queue rows FOR SHARE by id (only those that need a new partition), then inserts.
-create or replace function queen.create_partitions(p_queue text[], p_partition text[]) returns bigint[]
+--   the queue, and neither can miss the other (R5). p_wait false: what someone else is creating in an open transaction is left out,
+--   its id is null.
+-- Locks: advisory locks (queen.claim_lanes); queue rows FOR SHARE by id (only those that need a new partition), then inserts.
+create or replace function queen.create_partitions(p_queue text[], p_partition text[], p_wait boolean default true) returns bigint[]
 language plpgsql volatile as $$
 declare
-    v_ids bigint[];
+    v_mine boolean[] := queen.claim_lanes(p_queue, p_partition, p_wait);
+    v_ids  bigint[];
 begin
     insert into queen.queues (name, namespace, task, created_at)
-    select distinct q, case when position('.' in q) > 0 then split_part(q, '.', 1) else '' end, split_part(q, '.', 2), queen.clock()
-      from unnest(p_queue) q
-     where not exists (select from queen.queues where name = q)
+    select distinct n.queue, case when position('.' in n.queue) > 0 then split_part(n.queue, '.', 1) else '' end,
+           split_part(n.queue, '.', 2), queen.clock()
+      from unnest(p_queue, v_mine) n(queue, mine)
+     where n.mine and not exists (select from queen.queues where name = n.queue)
      order by 1
         on conflict (name) do nothing;
 
     perform from queen.queues q
      where q.name = any (p_queue)
-       and exists (select from unnest(p_queue, p_partition) n(queue, partition)
-                    where n.queue = q.name
+       and exists (select from unnest(p_queue, p_partition, v_mine) n(queue, partition, mine)
+                    where n.queue = q.name and n.mine
                       and not exists (select from queen.partitions p where p.queue_id = q.id and p.name = n.partition))
      order by q.id
        for share of q;
@@ -25,9 +28,9 @@ begin
     with born as (
         insert into queen.partitions (queue_id, name, created_at, last_activity)
         select q.id, n.partition, queen.clock(), queen.clock()
-          from unnest(p_queue, p_partition) n(queue, partition)
+          from unnest(p_queue, p_partition, v_mine) n(queue, partition, mine)
           join queen.queues q on q.name = n.queue
-         where not exists (select from queen.partitions p where p.queue_id = q.id and p.name = n.partition)
+         where n.mine and not exists (select from queen.partitions p where p.queue_id = q.id and p.name = n.partition)
          order by q.id, n.partition
             on conflict (queue_id, name) do nothing
         returning id, queue_id
@@ -41,7 +44,7 @@ begin
                        where q.name = n.queue and p.name = n.partition) order by n.place)
       into v_ids
       from unnest(p_queue, p_partition) with ordinality n(queue, partition, place);
-    if array_position(v_ids, null) is not null then
+    if exists (select from unnest(v_ids, v_mine) n(id, mine) where n.id is null and n.mine) then
         -- Deleted at this very moment, or invisible to the caller's old snapshot.
         raise exception using errcode = '40001', message = 'a queue or partition changed while it was created; try again';
     end if;

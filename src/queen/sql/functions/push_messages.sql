@@ -31,6 +31,7 @@ declare
     v_busy    integer[];
     v_absent  integer[];
     v_plain   boolean := not p_careful and p_deliver_at is null;
+    v_old     boolean;
 begin
     select * into l from queen.find_lanes(p_queue, p_partition);
     if l.missing and not p_create then
@@ -38,18 +39,20 @@ begin
           from generate_subscripts(p_id, 1) i where l.ids[coalesce(p_lane[i], 1)] is null;
         v_plain := false;
     elsif l.missing then
-        perform queen.create_partitions(p_queue, p_partition);
+        perform queen.create_partitions(p_queue, p_partition, p_wait);
         select * into l from queen.find_lanes(p_queue, p_partition);
     end if;
     if l.sealed then
         perform queen.require_sealed(p_queue, p_id, p_lane, p_encrypted);
     end if;
-    if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
-        perform queen.guard_old_snapshot(l.queues, l.ids);
+    v_old := current_setting('transaction_isolation') not in ('read committed', 'read uncommitted');
+    if v_old then
+        perform queen.guard_old_snapshot(l.queues);
     end if;
     if l.limited then
-        select f.calls, f.depth, f.queue_limit into v_full, v_depth, v_limit from queen.refuse_full(l.queues, p_id, p_lane, p_call) f;
-        v_plain := v_plain and v_full is null;
+        select f.calls, f.depth, f.queue_limit, f.busy into v_full, v_depth, v_limit, v_busy
+          from queen.refuse_full(l.queues, p_id, p_lane, p_call, p_wait) f;
+        v_plain := v_plain and v_full is null and v_busy is null;
     end if;
 
     select * into h from queen.lock_heads(l.ids, p_wait);
@@ -57,10 +60,14 @@ begin
         if p_wait and v_absent is null then
             raise exception using errcode = '40001', message = 'a partition was deleted while it was written to; try again';
         end if;
-        select array_agg(distinct coalesce(p_call[i], 1)) into v_busy
+        -- Without a head: held by someone else, or being created by someone else.
+        select array_agg(distinct coalesce(p_call[i], 1)) || v_busy into v_busy
           from generate_subscripts(p_id, 1) i
-         where h.bases[coalesce(p_lane[i], 1)] is null and l.ids[coalesce(p_lane[i], 1)] is not null;
+         where h.bases[coalesce(p_lane[i], 1)] is null and (p_create or l.ids[coalesce(p_lane[i], 1)] is not null);
         v_plain := v_plain and v_busy is null;
+    end if;
+    if v_old then
+        perform queen.guard_lanes(l.ids);
     end if;
     perform queen.announce();
 

@@ -1,9 +1,9 @@
 -- Promises: takes credit on every limited queue among the lanes, call by call in order; returns the calls that do not fit (null: all fit),
---   with the depth and limit of the queue that refused last. Credit a refused call took on another queue comes back at that queue's
---   next recount.
+--   with the depth and limit of the queue that refused last, and with p_wait false the calls that would have to wait for someone else's
+--   push (null: none). Credit a refused call took on another queue comes back at that queue's next recount.
 -- Locks: credit slots, queues by id within a call (see queen.take_credit).
-create or replace function queen.refuse_full(p_queues bigint[], p_id uuid[], p_lane integer[], p_call integer[])
-returns table (calls integer[], depth bigint, queue_limit bigint)
+create or replace function queen.refuse_full(p_queues bigint[], p_id uuid[], p_lane integer[], p_call integer[], p_wait boolean)
+returns table (calls integer[], depth bigint, queue_limit bigint, busy integer[])
 language plpgsql volatile as $$
 declare
     v_full bigint;
@@ -16,11 +16,13 @@ begin
          where q.max_queue_size > 0
          group by 1, 2, 3 order by 1, 2
     loop
-        if r.call = any (calls) then
+        if r.call = any (calls) or r.call = any (busy) then
             continue;
         end if;
-        v_full := queen.take_credit(r.id, r.size, r.n);
-        if v_full is not null then
+        v_full := queen.take_credit(r.id, r.size, r.n, p_wait);
+        if v_full = -1 then
+            busy := busy || r.call;
+        elsif v_full is not null then
             calls := calls || r.call;
             depth := v_full;
             queue_limit := r.size;
