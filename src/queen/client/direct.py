@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+from msgspec import Struct
 
 from queen.client import outbox
 from queen.client.status import (
@@ -24,9 +25,14 @@ from queen.client.status import (
 from queen.client.transport import SeekTo
 from queen.db import migrate
 from queen.db.embedded import EmbeddedServer
-from queen.db.pool import PoolOptions, Row
+from queen.db.pool import PoolOptions
 from queen.engine import Committed, Engine, KeyRing, Selection
-from queen.errors import EncryptionUnavailable, InternalError, MessageNotFound, QueueNotFound
+from queen.engine.dead_letters import Wanted
+from queen.engine.groups import Groups
+from queen.engine.reading import MAX_PAGE, Window
+from queen.engine.resources import QueueReport, Resources
+from queen.engine.traces import Traces
+from queen.errors import InternalError, QueueNotFound
 from queen.model import (
     Ack,
     Acked,
@@ -133,37 +139,30 @@ class DirectTransport:
     async def transaction(self, pushes: Sequence[NewMessage], acks: Sequence[Ack]) -> Committed:
         """Pushes and acks in one commit."""
         leases = {ack.lease_id for ack in acks if ack.lease_id is not None}
-        return await self.engine.transaction(pushes, acks, leases=list(leases))
+        return await self.engine.transaction(pushes, acks, leases=list(leases), unique=True)
 
     async def record_trace(self, message: Message, event: str, data: str, name: str | None) -> None:
         """Write a note about a message."""
-        rows = await self.engine.database.fetch(
-            query("client/record_trace"), message.partition_id, message.transaction_id, message.group, event, data, name
+        await Traces(self.engine.database, self._keys).record(
+            message.partition_id,
+            message.transaction_id,
+            data,
+            group=message.group,
+            event_type=event,
+            names=[] if name is None else [name],
         )
-        if not rows:
-            raise MessageNotFound(f"there is no message {message.transaction_id!r} in {message.partition!r} any more")
 
     async def trace(self, trace_id: UUID) -> list[Traced]:
         """Every message of a trace with its notes."""
-        rows = await self.engine.database.fetch(query("client/trace"), trace_id)
-        keys = [(row["partition_id"], row["transaction_id"]) for row in rows]
-        found = await self.engine.database.fetch(
-            query("client/notes"), [key[0] for key in keys], [key[1] for key in keys]
-        )
-        notes: dict[tuple[int, str], list[Note]] = {key: [] for key in keys}
-        for row in found:
-            notes[row["partition_id"], row["transaction_id"]].append(
-                Note(
-                    event=row["event_type"],
-                    data=msgspec.json.decode(row["data"]),
-                    group=row["consumer_group"],
-                    at=row["created_at"],
-                )
-            )
-        return [
-            Traced(**_renamed(row, queue_name="queue", partition_name="partition"), notes=notes[key])
-            for row, key in zip(rows, keys, strict=True)
-        ]
+        traces = Traces(self.engine.database, self._keys)
+        found: list[Traced] = []
+        for one in await traces.by_id(trace_id):
+            notes = [
+                Note(event=note.event_type, data=msgspec.json.decode(note.data), group=note.group, at=note.created_at)
+                for note in await traces.of_message(one.partition_id, one.transaction_id)
+            ]
+            found.append(Traced(**_shared(Traced, one), notes=notes))
+        return found
 
     async def configure(
         self, queue: str, options: Mapping[str, Any], namespace: str | None, task: str | None
@@ -180,13 +179,40 @@ class DirectTransport:
 
     async def queues(self) -> list[QueueStatus]:
         """Every queue at a glance."""
-        rows = await self.engine.database.fetch(query("client/queues"))
-        return [QueueStatus(**dict(row)) for row in rows]
+        resources = Resources(self.engine.database)
+        found: list[QueueReport] = []
+        window = Window(limit=MAX_PAGE)
+        while True:
+            page, _ = await resources.queues(window)
+            found += page.items
+            if page.next_cursor is None:
+                break
+            window = Window(limit=MAX_PAGE, cursor=page.next_cursor)
+        made = [
+            QueueStatus(
+                **_shared(QueueStatus, one.config),
+                partitions=one.partitions,
+                depth=one.counts.pending + one.counts.processing,
+                total=one.counts.total,
+                processing=one.counts.processing,
+            )
+            for one in found
+        ]
+        return sorted(made, key=lambda one: one.name)
 
     async def partitions(self, queue: str, limit: int) -> list[PartitionStatus]:
         """The partitions of a queue, the fullest first."""
-        rows = await self.engine.database.fetch(query("client/partitions"), queue, limit)
-        return [PartitionStatus(**dict(row)) for row in rows]
+        made = [
+            PartitionStatus(
+                name=one.name,
+                depth=one.counts.pending + one.counts.processing,
+                total=one.counts.total,
+                processing=one.counts.processing,
+                newest_at=one.newest_at,
+            )
+            for one in (await Resources(self.engine.database).partitions(queue)).items
+        ]
+        return sorted(made, key=lambda one: (-one.depth, one.name))[:limit]
 
     async def pause(self, queue: str, *, paused: bool) -> None:
         """Stop or resume handing out."""
@@ -202,13 +228,35 @@ class DirectTransport:
 
     async def groups(self) -> list[GroupStatus]:
         """Every group on every queue."""
-        rows = await self.engine.database.fetch(query("client/groups"))
-        return [GroupStatus(**_renamed(row, consumer_group="group", queue_name="queue")) for row in rows]
+        made = [
+            GroupStatus(
+                group=one.name,
+                queue=one.queue,
+                partitions=one.members,
+                lagging=one.lagging,
+                lag=one.waiting,
+                behind=float(one.lag_seconds or 0),
+                mode=one.mode,
+            )
+            for one in await Groups(self.engine.database, self.engine.wake).known()
+        ]
+        return sorted(made, key=lambda one: (one.queue, one.group))
 
     async def group(self, group: str) -> list[GroupPartition]:
-        """One group, partition by partition."""
-        rows = await self.engine.database.fetch(query("client/group"), group)
-        return [GroupPartition(**_renamed(row, queue_name="queue", partition_name="partition")) for row in rows]
+        """One group, partition by partition, the furthest behind first."""
+        made = [
+            GroupPartition(
+                queue=one.queue,
+                partition=one.partition,
+                lag=one.waiting,
+                behind=float(one.lag_seconds or 0),
+                consumed=one.total_consumed,
+                leased=one.lease_id is not None,
+                last_consumed_at=one.last_consumed_at,
+            )
+            for one in await Groups(self.engine.database, self.engine.wake).lanes(group)
+        ]
+        return sorted(made, key=lambda one: (-one.lag, one.queue, one.partition))
 
     async def seek(
         self,
@@ -230,23 +278,9 @@ class DirectTransport:
 
     async def dead_letters(self, selection: Selection, limit: int, offset: int) -> list[DeadLetter]:
         """Dead letters, newest first."""
-        rows = await self.engine.database.fetch(query("client/dead_letters"), *selection.arguments(), limit, offset)
-        return [self._dead_letter(row) for row in rows]
-
-    def _dead_letter(self, row: Row) -> DeadLetter:
-        fields = _renamed(
-            row,
-            queue_name="queue",
-            partition_name="partition",
-            consumer_group="group",
-            error_message="error",
-        )
-        if fields.pop("is_encrypted"):
-            try:
-                fields["payload"] = self._keys.open(fields["payload"])
-            except EncryptionUnavailable as error:
-                fields["error"] = f"{fields['error']} ({error.message})"
-        return DeadLetter(**fields)
+        wanted = Wanted(queue=selection.queue, group=selection.group, error_contains=selection.error_contains)
+        page, _ = await self.engine.dead_letters.browse(wanted, Window(limit=limit, offset=offset))
+        return [DeadLetter(**_shared(DeadLetter, one), error=one.error_message) for one in page.items]
 
     async def redrive(
         self, selection: Selection, *, to_queue: str | None, payload: str | None, limit: int, dry_run: bool
@@ -268,5 +302,7 @@ def _own(pushed: Pushed, item: NewMessage) -> Pushed:
     return pushed
 
 
-def _renamed(row: Row, **names: str) -> dict[str, Any]:
-    return {names.get(key, key): value for key, value in row.items()}
+def _shared(kind: type[Struct], value: Struct) -> dict[str, Any]:
+    """The fields of `value` that `kind` has too."""
+    both = set(kind.__struct_fields__) & set(value.__struct_fields__)
+    return {name: getattr(value, name) for name in both}

@@ -24,9 +24,9 @@ from queen.client.status import (
 from queen.client.transport import SeekTo
 from queen.client.wire import Wire, number
 from queen.engine import Selection
-from queen.errors import QueueNotFound
+from queen.errors import InvalidRequest
 from queen.ids import to_wire
-from queen.model import QueueConfig, Redriven, SeekResult
+from queen.model import DEFAULT_PARTITION, QueueConfig, Redriven, SeekResult
 
 # Options that the contract calls otherwise than the schema does.
 _WIRE_NAMES: Final[Mapping[str, str]] = {"max_queue_size": "maxSize"}
@@ -50,6 +50,7 @@ class _Queue(Wire):
 
 class _Queues(Wire):
     queues: list[_Queue]
+    next_cursor: str | None = None
 
 
 class _Partition(Wire):
@@ -86,8 +87,8 @@ class _GroupPartitions(Wire):
 
 
 class _DeadLetter(Wire):
-    id: str
-    message_id: UUID
+    id: UUID
+    dead_letter_id: str
     transaction_id: str
     queue: str
     partition: str
@@ -118,11 +119,14 @@ class _Traced(Wire):
     transaction_id: str
     created_at: datetime
     parent_id: UUID | None = None
-    traces: list[_Note] = msgspec.field(default_factory=list)
 
 
 class _Trace(Wire):
     messages: list[_Traced]
+
+
+class _Notes(Wire):
+    traces: list[_Note]
 
 
 class _Moved(Wire):
@@ -134,9 +138,8 @@ class _Moved(Wire):
 class _Figures(Wire):
     matched: int = 0
     redriven: int = 0
-    purged: int = 0
     deleted_partitions: int = 0
-    removed: int = 0
+    cleared: int = 0
     existed: bool = False
 
 
@@ -150,26 +153,27 @@ class HttpTransport(HttpVerbs):
         self, queue: str, options: Mapping[str, Any], namespace: str | None, task: str | None
     ) -> QueueConfig:
         """Create or change a queue; options left out keep their value."""
-        body = {
-            "queue": queue,
-            "namespace": namespace,
-            "task": task,
-            "options": {_camel(name): value for name, value in options.items()},
-            "keep": True,
-        }
-        await self._need("POST", "/api/v1/configure", dict[str, Any], body=body)
-        return await self.queue(queue)
+        body = {_camel(name): value for name, value in options.items()}
+        body |= {"namespace": namespace, "task": task}
+        unknown = set(options) - set(QueueConfig.__struct_fields__)
+        if unknown:
+            raise InvalidRequest(min(unknown), f"{min(unknown)} is not an option of a queue")
+        return _config(await self._need("PUT", f"/api/v1/queues/{_quoted(queue)}/options", dict[str, Any], body=body))
 
     async def queue(self, queue: str) -> QueueConfig:
         """One queue's configuration."""
-        found = await self._need("GET", f"/api/v1/queues/{_quoted(queue)}/config", dict[str, Any])
-        if found is None:
-            raise QueueNotFound(f"there is no queue {queue!r}")
-        return _config(found)
+        return _config(await self._need("GET", f"/api/v1/queues/{_quoted(queue)}/options", dict[str, Any]))
 
     async def queues(self) -> list[QueueStatus]:
         """Every queue at a glance."""
-        found: _Queues = await self._need("GET", "/api/v1/resources/queues", _Queues)
+        found: list[_Queue] = []
+        query: dict[str, Any] | None = None
+        while True:
+            page: _Queues = await self._need("GET", "/api/v1/resources/queues", _Queues, query=query)
+            found += page.queues
+            if page.next_cursor is None:
+                break
+            query = {"cursor": page.next_cursor}
         return sorted(
             (
                 QueueStatus(
@@ -177,13 +181,13 @@ class HttpTransport(HttpVerbs):
                     namespace=one.namespace or "",
                     task=one.task or "",
                     partitions=one.partitions,
-                    depth=one.messages.pending,
+                    depth=one.messages.pending + one.messages.processing,
                     total=one.messages.total,
-                    leased=one.messages.processing,
+                    processing=one.messages.processing,
                     paused=one.paused,
                     created_at=one.created_at,
                 )
-                for one in found.queues
+                for one in found
             ),
             key=lambda one: one.name,
         )
@@ -194,10 +198,10 @@ class HttpTransport(HttpVerbs):
         made = [
             PartitionStatus(
                 name=one.name,
-                depth=one.stats.pending,
+                depth=one.stats.pending + one.stats.processing,
                 total=one.stats.total,
-                leased=one.stats.processing > 0,
-                last_activity=one.newest_message,
+                processing=one.stats.processing,
+                newest_at=one.newest_message,
             )
             for one in found.partitions
         ]
@@ -216,7 +220,7 @@ class HttpTransport(HttpVerbs):
     async def clear_queue(self, queue: str) -> int:
         """Remove all messages of a queue."""
         found: _Figures = await self._need("DELETE", f"/api/v1/queues/{_quoted(queue)}/clear", _Figures)
-        return found.removed
+        return found.cleared
 
     async def groups(self) -> list[GroupStatus]:
         """Every group on every queue."""
@@ -267,15 +271,15 @@ class HttpTransport(HttpVerbs):
         dry_run: bool,
     ) -> SeekResult:
         """Move a group."""
+        if partition is not None and to != "seq":
+            raise InvalidRequest("partition", "over HTTP only a seek to a seq takes a partition")
         body: dict[str, Any] = {"dryRun": dry_run}
         if to == "seq":
-            body["seq"] = {partition or "Default": seq}
+            body["seq"] = {partition or DEFAULT_PARTITION: seq}
         elif to == "time":
             body["timestamp"] = time
         else:
             body["toEnd" if to == "end" else "toBeginning"] = True
-        if partition is not None:
-            body["partition"] = partition
         path = f"/api/v1/consumer-groups/{_quoted(group)}/queues/{_quoted(queue)}/seek"
         found: _Moved = await self._need("POST", path, _Moved, body=body)
         return SeekResult(partitions=found.partitions_updated, redelivered=found.redelivered, skipped=found.skipped)
@@ -294,11 +298,11 @@ class HttpTransport(HttpVerbs):
         found: _DeadLetters = await self._need("GET", "/api/v1/dlq", _DeadLetters, query=query)
         return [
             DeadLetter(
-                id=number("dead-letter", one.id),
+                id=number("dead-letter", one.dead_letter_id),
                 queue=one.queue,
                 partition=one.partition,
                 group=one.consumer_group,
-                message_id=one.message_id,
+                message_id=one.id,
                 transaction_id=one.transaction_id,
                 error=one.error_message or "",
                 retry_count=one.retry_count,
@@ -325,27 +329,31 @@ class HttpTransport(HttpVerbs):
         """Remove dead letters."""
         body = {**_selected(selection), "dryRun": dry_run}
         found: _Figures = await self._need("POST", "/api/v1/dlq/purge", _Figures, body=body)
-        return found.purged
+        return found.matched
 
     async def trace(self, trace_id: UUID) -> list[Traced]:
         """Every message of a trace with its notes."""
-        found: _Trace | None = await self._need("GET", f"/api/v1/traces/id/{trace_id}", _Trace)
-        return [
-            Traced(
-                id=one.id,
-                queue=one.queue,
-                partition=one.partition,
-                partition_id=number("partition", one.partition_id),
-                transaction_id=one.transaction_id,
-                parent_id=one.parent_id,
-                created_at=one.created_at,
-                notes=[
-                    Note(event=note.event_type, data=note.data, group=note.consumer_group, at=note.created_at)
-                    for note in one.traces
-                ],
+        found: _Trace = await self._need("GET", f"/api/v1/traces/id/{trace_id}", _Trace)
+        made: list[Traced] = []
+        for one in found.messages:
+            path = f"/api/v1/traces/{one.partition_id}/{_quoted(one.transaction_id)}"
+            told: _Notes = await self._need("GET", path, _Notes)
+            made.append(
+                Traced(
+                    id=one.id,
+                    queue=one.queue,
+                    partition=one.partition,
+                    partition_id=number("partition", one.partition_id),
+                    transaction_id=one.transaction_id,
+                    parent_id=one.parent_id,
+                    created_at=one.created_at,
+                    notes=[
+                        Note(event=note.event_type, data=note.data, group=note.consumer_group, at=note.created_at)
+                        for note in told.traces
+                    ],
+                )
             )
-            for one in (found.messages if found else [])
-        ]
+        return made
 
 
 def _quoted(name: str) -> str:

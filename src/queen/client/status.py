@@ -12,7 +12,11 @@ from msgspec import Struct
 
 
 class QueueStatus(Struct, frozen=True, kw_only=True):
-    """A queue at a glance. `depth`: messages the slowest group has not passed; `total`: messages kept."""
+    """A queue at a glance.
+
+    `depth`: messages the slowest group has not passed, `processing` of them under a lease; `total`:
+    messages kept.
+    """
 
     name: str
     namespace: str
@@ -20,7 +24,7 @@ class QueueStatus(Struct, frozen=True, kw_only=True):
     partitions: int
     depth: int
     total: int
-    leased: int
+    processing: int
     paused: bool
     created_at: datetime
 
@@ -31,8 +35,8 @@ class PartitionStatus(Struct, frozen=True, kw_only=True):
     name: str
     depth: int
     total: int
-    leased: bool
-    last_activity: datetime | None
+    processing: int
+    newest_at: datetime | None
 
 
 class GroupStatus(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from msgspec import Struct
+
+import queen
+from tests.support.wait import eventually
+
+
+class Order(Struct):
+    number: int
+
+
+async def test_messages_arrive_in_order_and_typed(q: queen.Client) -> None:
+    for number in range(20):
+        await q.push("orders", Order(number), partition=f"p{number % 3}")
+    seen: list[tuple[str, int]] = []
+
+    async def bill(message: queen.Message[Order]) -> None:
+        seen.append((message.partition, message.data.number))
+
+    consumed = await q.consume("orders", bill, group="billing", batch=4, concurrency=3, limit=20, signals=False)
+    assert (consumed.handled, consumed.failed) == (20, 0)
+    for lane in ("p0", "p1", "p2"):
+        numbers = [number for partition, number in seen if partition == lane]
+        assert numbers == sorted(numbers)
+    assert await q.pop("orders", group="billing") == []
+
+
+async def test_a_handler_slower_than_the_lease_runs_once(q: queen.Client) -> None:
+    await q.queues.configure("slow", lease_time=1)
+    await q.push_many("slow", [1, 2])
+    runs: list[int] = []
+    release = asyncio.Event()
+
+    async def work(message: queen.Message[int]) -> None:
+        runs.append(message.data)
+        if message.data == 1:
+            await asyncio.wait_for(release.wait(), 20)
+
+    both = [asyncio.create_task(q.consume("slow", work, batch=2, limit=2, signals=False)) for _ in range(2)]
+    await eventually(lambda: runs == [1])
+    before = (await q.pop("slow"), asyncio.get_running_loop().time())
+    await asyncio.sleep(2.2)  # longer than two leases: only renewal keeps the message
+    assert (before[0], await q.pop("slow"), runs) == ([], [], [1])
+    release.set()
+    await eventually(lambda: runs == [1, 2])
+    q.stop()
+    await asyncio.wait_for(asyncio.gather(*both), 20)
+    assert await q.pop("slow") == []
+
+
+async def test_a_raising_handler_retries_and_then_leaves_a_dead_letter(q: queen.Client) -> None:
+    await q.queues.configure("orders", retry_limit=2)
+    await q.push_many("orders", [1, 2, 3])
+    seen: list[int] = []
+
+    async def work(message: queen.Message[int]) -> None:
+        seen.append(message.data)
+        if message.data == 2:
+            raise ValueError("no such address")
+
+    consumed = await q.consume("orders", work, batch=3, idle=0.5, signals=False)
+    assert seen == [1, 2, 2, 2, 3]
+    assert (consumed.handled, consumed.failed) == (2, 3)
+    (dead,) = await q.dead_letters.list("orders")
+    assert (dead.data, dead.error) == (2, "ValueError: no such address")
+
+
+async def test_a_payload_that_does_not_fit_fails_its_message_only(q: queen.Client) -> None:
+    await q.queues.configure("orders", retry_limit=0)
+    await q.push_many("orders", [{"number": 1}, {"numbr": 2}, {"number": 3}])
+    seen: list[int] = []
+
+    async def work(message: queen.Message[Order]) -> None:
+        seen.append(message.data.number)
+
+    await q.consume("orders", work, batch=3, idle=0.3, signals=False)
+    assert seen == [1, 3]
+    (dead,) = await q.dead_letters.list("orders")
+    assert dead.error.startswith("DecodeError: the payload does not fit Order: Object missing required field `number`")
+
+
+async def test_a_handler_can_reject_and_hand_back(q: queen.Client) -> None:
+    await q.push_many("orders", ["bad", "later", "good"])
+    seen: list[str] = []
+
+    async def work(message: queen.Message[str]) -> None:
+        seen.append(message.data)
+        if message.data == "bad":
+            raise queen.Reject("never")
+        if message.data == "later" and seen.count("later") == 1:
+            raise queen.HandBack("not yet", delay=0.05)
+
+    await q.consume("orders", work, batch=3, idle=0.5, signals=False)
+    assert seen == ["bad", "later", "later", "good"]
+    (dead,) = await q.dead_letters.list("orders")
+    assert (dead.error, dead.retry_count) == ("Reject: never", 0)
+
+
+async def test_batches_succeed_and_fail_together(q: queen.Client) -> None:
+    await q.push_many("orders", [1, 2, 3])
+    calls: list[list[int]] = []
+
+    async def work(messages: list[queen.Message[int]]) -> Sequence[queen.Outcome] | None:
+        calls.append([message.data for message in messages])
+        if len(calls) == 1:
+            raise ValueError("all of them")
+        return [messages[1].failed("only this one")]
+
+    consumed = await q.consume_batches("orders", work, batch=3, idle=0.3, signals=False)
+    assert calls == [[1, 2, 3], [1, 2, 3]]
+    assert consumed.handled == 2
+    assert [(dead.data, dead.error) for dead in await q.dead_letters.list("orders")] == [(2, "only this one")]
+
+
+async def test_an_iterator_acknowledges_what_it_passed(q: queen.Client) -> None:
+    await q.push_many("orders", [1, 2, 3, 4])
+    seen = [message.data async for message in q.messages("orders", data=int, batch=3, limit=3)]
+    assert seen == [1, 2, 3]
+    assert [message.data for message in await q.pop("orders", batch=9)] == [4]
+
+
+async def test_an_error_around_an_iterator_fails_the_message_and_hands_back_the_rest(q: queen.Client) -> None:
+    await q.push_many("orders", [1, 2, 3])
+
+    async def work() -> None:
+        async with q.messages("orders", data=int, batch=3) as messages:
+            async for message in messages:
+                if message.data == 2:
+                    raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await work()
+    again = await q.pop("orders", batch=9)
+    assert [(message.data, message.retry_count) for message in again] == [(2, 1), (3, 1)]
+
+
+async def test_stopping_hands_back_what_was_not_begun(q: queen.Client) -> None:
+    await q.push_many("orders", [1, 2, 3])
+    release = asyncio.Event()
+    seen: list[int] = []
+
+    async def work(message: queen.Message[int]) -> None:
+        seen.append(message.data)
+        await asyncio.wait_for(release.wait(), 20)
+
+    running = asyncio.create_task(q.consume("orders", work, batch=3, signals=False))
+    await eventually(lambda: seen == [1])
+    q.stop()
+    release.set()
+    assert (await asyncio.wait_for(running, 20)).handled == 1
+    assert [message.data for message in await q.pop("orders", batch=9)] == [2, 3]
+
+
+async def test_registered_consumers_run_side_by_side(q: queen.Client) -> None:
+    await q.push("orders", 1)
+    await q.push("mails", 2)
+    seen: set[int] = set()
+
+    async def note(message: queen.Message[int]) -> None:
+        seen.add(message.data)
+
+    q.consumer("orders", limit=1)(note)
+    q.consumer("mails", limit=1)(note)
+    assert [one.handled for one in await q.run(signals=False)] == [1, 1]
+    assert seen == {1, 2}
+
+
+async def test_wrong_use_is_told_at_once(q: queen.Client) -> None:
+    async def work(message: queen.Message[int]) -> None: ...
+
+    with pytest.raises(queen.InvalidRequest, match="batch must be at least 1"):
+        await q.consume("orders", work, batch=0)
+    with pytest.raises(queen.InvalidRequest, match="nothing to run"):
+        await q.run()
+    with pytest.raises(queen.InvalidRequest, match="consumerGroup must be a name"):
+        await q.consume("orders", work, group="g" * 600, signals=False)
