@@ -1,0 +1,1 @@
+"""The examples about workflows, run as a user runs them."""
