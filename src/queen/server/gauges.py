@@ -68,13 +68,12 @@ class Gauges:
         yield from self._broker_state()
         yield from self._microbatches()
         yield from self._queue_families()
+        age = GaugeMetricFamily("queen_service_age_seconds", "Since a service last succeeded.", labels=["service"])
+        failing = GaugeMetricFamily("queen_service_failing", "Whether its last run failed.", labels=["service"])
         for row in self._services:
-            age = GaugeMetricFamily("queen_service_age_seconds", "Since a service last succeeded.", labels=["service"])
-            age.add_metric([row["service"]], row["age"] if row["age"] is not None else float("nan"))
-            yield age
-            failing = GaugeMetricFamily("queen_service_failing", "Whether its last run failed.", labels=["service"])
+            age.add_metric([row["service"]], float("nan") if row["age"] is None else row["age"])
             failing.add_metric([row["service"]], float(row["failing"]))
-            yield failing
+        yield from (age, failing)
 
     def _process(self) -> Iterator[Metric]:
         process = psutil.Process()

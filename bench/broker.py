@@ -1,0 +1,203 @@
+"""How fast the broker is over HTTP, against what the same PostgreSQL does with bare rows, in one run.
+
+    python bench/broker.py                          the table, with one worker and with two
+    python bench/broker.py --quick                  a short look
+    python bench/broker.py --against http://...     beside another broker that speaks the contract
+
+The load generator shares the machine. Rounds are interleaved and medians compared. Prints a table and writes
+bench/results/broker.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.request import urlopen
+
+import asyncpg
+import uvloop
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from http_load import Broker
+from loads import Ceilings, sql
+
+from queen.db import migrate
+from queen.db.embedded import EmbeddedServer
+
+RESULTS = Path(__file__).parent / "results"
+GOALS = {
+    "push batch 100": ("insert batch 100", 0.4),
+    "pop+ack batch 100": ("insert batch 100", 0.3),
+    "push 1 x 256": ("insert 1 x 32 connections", 1.0),
+}
+
+
+def main() -> None:
+    options = arguments()
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        directory.chmod(0o711)
+        server = stack.enter_context(EmbeddedServer.start(directory / "data"))
+        dsn = server.dsn("postgres")
+        brokers = {}
+        for workers in options.workers:
+            name = f"{workers} worker{'s' if workers > 1 else ''}"
+            brokers[name] = stack.enter_context(run_broker(dsn, directory, workers, options.server))
+        brokers |= {url: url for url in options.against}
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            result = runner.run(measure(dsn, brokers, options))
+    RESULTS.mkdir(exist_ok=True)
+    if options.save:
+        (RESULTS / options.save).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    show(result)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure the broker against bare rows on the same PostgreSQL.")
+    parser.add_argument("--quick", action="store_true", help="short rounds")
+    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds of each load (default 5)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="length of each round (default 2)")
+    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2], help="brokers to run, by workers (1 2)")
+    parser.add_argument("--against", action="append", default=[], metavar="URL", help="another broker to put beside")
+    parser.add_argument("--server", choices=["uvicorn", "granian"], default="uvicorn", help="which HTTP server to run")
+    parser.add_argument("--save", default="broker.json", help="file below bench/results; empty for none")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.seconds = 2, 1.0
+    return options
+
+
+@contextmanager
+def run_broker(dsn: str, directory: Path, workers: int, kind: str) -> Iterator[str]:
+    """A broker of its own process, as users run it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {
+        **os.environ,
+        "QUEEN_DATABASE_URL": dsn,
+        "QUEEN_PORT": str(port),
+        "QUEEN_WORKERS": str(workers),
+        "QUEEN_DATA_DIR": str(directory / f"broker-{workers}"),
+        "QUEEN_LOG_LEVEL": "warning",
+    }
+    command = [sys.executable, "-m", "queen", "serve"]
+    if kind == "granian":
+        command = [sys.executable, str(Path(__file__).parent / "granian_server.py")]
+    process = subprocess.Popen(command, env=environment)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        for _ in range(300):
+            try:
+                urlopen(f"{url}/health", timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+async def measure(dsn: str, brokers: dict[str, str], options: argparse.Namespace) -> dict[str, object]:
+    async with migrate.connect(dsn) as connection:
+        await migrate.up(connection)
+    pool = await asyncpg.create_pool(dsn, min_size=4, max_size=32)
+    await pool.execute(sql("setup"))
+    ceilings = Ceilings(pool)
+    seconds = options.seconds
+    loads: dict[str, dict[str, Callable[[], Awaitable[float]]]] = {
+        "bare rows": {
+            "insert batch 100": lambda: ceilings.insert(seconds, 100, 4),
+            "insert 1 x 32 connections": lambda: ceilings.rows(seconds, 32),
+        }
+    }
+    verbs = {name: Broker(url) for name, url in brokers.items()}
+    for name, broker in verbs.items():
+        await broker.prepare()
+        loads[name] = verb_loads(broker, seconds)
+    rates = await rates_of(loads, verbs, options)
+    delivery = {name: await delivered(broker, seconds) for name, broker in verbs.items()}
+    await pool.close()
+    bare = rates["bare rows"]
+    ratios = {
+        name: {
+            load: {"rate": rates[name][load], "ratio": rates[name][load] / bare[other], "of": other, "goal": goal}
+            for load, (other, goal) in GOALS.items()
+        }
+        for name in verbs
+    }
+    return {"rates": rates, "delivery": delivery, "ratios": ratios, "server": options.server}
+
+
+def verb_loads(broker: Broker, seconds: float) -> dict[str, Callable[[], Awaitable[float]]]:
+    return {
+        "push 1 x 1": lambda: broker.push(seconds, 1, 1),
+        "push 1 x 32": lambda: broker.push(seconds, 1, 32),
+        "push 1 x 256": lambda: broker.push(seconds, 1, 256),
+        "push batch 100": lambda: broker.push(seconds, 100, 8),
+        "pop+ack 1 x 32": lambda: broker.pop_ack(seconds, 1, 32),
+        "pop+ack batch 100": lambda: broker.pop_ack(seconds, 100, 8),
+    }
+
+
+async def rates_of(
+    loads: dict[str, dict[str, Callable[[], Awaitable[float]]]],
+    brokers: dict[str, Broker],
+    options: argparse.Namespace,
+) -> dict[str, dict[str, float]]:
+    samples: dict[str, dict[str, list[float]]] = {side: {name: [] for name in group} for side, group in loads.items()}
+    for number in range(options.rounds + 1):
+        for side, group in loads.items():
+            for name, load in group.items():
+                if name.startswith("pop+ack"):
+                    await brokers[side].fill(150_000 if "100" in name else 20_000)
+                rate = await load()
+                if number:  # the first round only warms up
+                    samples[side][name].append(rate)
+        print(f"round {number} of {options.rounds}", file=sys.stderr)
+    return {
+        side: {name: statistics.median(values) for name, values in group.items()} for side, group in samples.items()
+    }
+
+
+async def delivered(broker: Broker, seconds: float) -> dict[str, float]:
+    times = await broker.delivery(seconds * 2, 500)
+    return {
+        "count": len(times),
+        "p50 ms": round(times[len(times) // 2] * 1000, 2),
+        "p99 ms": round(times[len(times) * 99 // 100] * 1000, 2),
+    }
+
+
+def show(result: dict[str, object]) -> None:
+    rates, ratios, delivery = result["rates"], result["ratios"], result["delivery"]
+    assert isinstance(rates, dict)
+    assert isinstance(ratios, dict)
+    assert isinstance(delivery, dict)
+    for side, group in rates.items():
+        print(side)
+        for name, rate in group.items():
+            print(f"  {name:28} {rate:>12,.0f} msg/s")
+    for side, group in ratios.items():
+        for name, row in group.items():
+            verdict = "ok" if row["ratio"] >= row["goal"] else "BELOW"
+            print(f"{side:12} {name:20} {row['ratio']:6.2f} x {row['of']:26} (goal {row['goal']:.1f}) {verdict}")
+    for side, row in delivery.items():
+        print(f"{side:12} push -> delivered at 500/s: p50 {row['p50 ms']} ms, p99 {row['p99 ms']} ms ({row['count']})")
+
+
+if __name__ == "__main__":
+    main()
