@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -67,14 +67,15 @@ class Database:
     def copy(self, table: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
         """Append rows to a table by COPY, all or none. Not asked again: the batches are gone then."""
         connection = self._open()
+        refused: list[SparkError] = []
         try:
             with connection.cursor() as cursor:
-                reader = pa.RecordBatchReader.from_batches(schema, batches)
+                reader = pa.RecordBatchReader.from_batches(schema, keeping(batches, refused))
                 count: int = cursor.adbc_ingest(table, reader, mode="append", db_schema_name="queen")
             connection.commit()
         except adbc_driver_manager.Error as error:
             self.close()
-            raise explained(error) from error
+            raise (refused[0] if refused else explained(error)) from error
         return count
 
     def close(self) -> None:
@@ -121,6 +122,15 @@ class Database:
                     raise explained(error) from error
                 time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - spreads retries, guards nothing
                 pause = min(pause * 2, 2)
+
+
+def keeping(batches: Iterable[pa.RecordBatch], refused: list[SparkError]) -> Iterator[pa.RecordBatch]:
+    """The batches, and aside the error that ends them: the driver in between would make a text of it."""
+    try:
+        yield from batches
+    except SparkError as error:
+        refused.append(error)
+        raise
 
 
 def with_limits(url: str) -> str:

@@ -53,8 +53,9 @@ class Queues:
             )
 
     def rows(self, statement: str, *values: Any) -> list[TupleRow]:
-        """What a statement returns."""
-        return self.connection.execute(statement, values).fetchall()
+        """What a statement returns; the values by place, or one dictionary by name."""
+        named = values[0] if len(values) == 1 and isinstance(values[0], dict) else values
+        return self.connection.execute(statement.encode(), named).fetchall()
 
     def value(self, statement: str, *values: Any) -> Any:
         """What a statement with one value returns."""

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, expr, lit, struct, to_json
+
+from tests.spark.support.queues import Queues
+from tests.spark.support.streams import LIMIT, stream
+
+
+def write(frame: DataFrame, queues: Queues, **options: object) -> None:
+    writer = frame.write.format("queen").mode("append").option("url", queues.url)
+    for name, value in options.items():
+        writer = writer.option(name, str(value))
+    writer.save()
+
+
+def orders(spark: SparkSession, partitions: int, each: int) -> DataFrame:
+    """Rows p, n sorted within tasks, a partition never in two tasks."""
+    frame = spark.range(partitions * each, numPartitions=2)
+    numbers = frame.select((col("id") / each).cast("int").alias("p"), (col("id") % each).alias("n"))
+    return numbers.select(expr("'p' || p").alias("partition"), to_json(struct("p", "n")).alias("payload"))
+
+
+def test_a_frame_becomes_messages_in_order(spark: SparkSession, queues: Queues) -> None:
+    write(orders(spark, 20, 50), queues, queue="out")
+    assert queues.contents("out") == {f"p{p}": [{"p": p, "n": n} for n in range(50)] for p in range(20)}
+    heads = queues.rows("select distinct first_seq, next_seq from queen.partitions p where name <> 'Default'")
+    assert heads == [(1, 51)]
+    assert queues.rows("select from pg_class where relname like 'spark\\_stage\\_%%'") == []
+    assert queues.rows("select from queen.sinks") == []
+
+
+def test_pos_grows_with_seq_and_a_stream_reads_what_was_written(spark: SparkSession, queues: Queues) -> None:
+    write(orders(spark, 5, 40), queues, queue="out")
+    disordered = queues.rows(
+        "select from queen.messages a join queen.messages b using (partition_id) where a.seq < b.seq and a.pos > b.pos"
+    )
+    assert disordered == []
+    assert queues.value("select max(pos) from queen.messages") < queues.value("select queen.advance_horizon()")
+
+
+def test_the_same_write_id_stores_nothing_again(spark: SparkSession, queues: Queues) -> None:
+    for _ in range(2):
+        write(orders(spark, 4, 10), queues, queue="out", writeId="import-7")
+    assert sum(map(len, queues.contents("out").values())) == 40
+    write(orders(spark, 4, 10), queues, queue="out", writeId="import-8")
+    assert sum(map(len, queues.contents("out").values())) == 80
+
+
+def test_a_transaction_id_is_stored_once_per_partition(spark: SparkSession, queues: Queues) -> None:
+    queues.push("out", "p0", "first", transaction_id="t-3")
+    frame = spark.range(10, numPartitions=2).select(
+        lit("p0").alias("partition"),
+        to_json(struct("id")).alias("payload"),
+        expr("'t-' || (id % 5)").alias("transaction_id"),
+    )
+    write(frame, queues, queue="out")
+    assert queues.contents("out")["p0"] == ["first", {"id": 0}, {"id": 1}, {"id": 2}, {"id": 4}]
+    assert queues.rows("select seq from queen.messages order by seq") == [(n,) for n in range(1, 6)]
+
+
+def test_every_column_has_its_place(spark: SparkSession, queues: Queues) -> None:
+    trace = "0190a1b2-0000-7000-8000-000000000001"
+    later = datetime.now(UTC) + timedelta(hours=1)
+    rows = [("a", "x", '{"n": 1}', "t-1", trace, None), ("b", "y", None, None, None, later)]
+    names = (
+        "queue string, partition string, payload string, transaction_id string, trace_id string, deliver_at timestamp"
+    )
+    write(spark.createDataFrame(rows, names), queues)
+    stored = queues.rows(
+        """select q.name, p.name, m.payload, m.transaction_id, m.trace_id::text from queen.messages m
+             join queen.partitions p on p.id = m.partition_id join queen.queues q on q.id = p.queue_id"""
+    )
+    assert stored == [("a", "x", {"n": 1}, "t-1", trace)]
+    waiting = queues.rows("select partition_name, payload, deliver_at from queen.scheduled_messages")
+    assert waiting == [("y", None, later)]
+
+
+def test_consumers_find_what_was_written(spark: SparkSession, queues: Queues) -> None:
+    queues.rows("select queen.subscribe('out', 'workers', 'all', null)")
+    queues.rows("select queen.fill_subscription('out', 'workers')")
+    write(orders(spark, 3, 2), queues, queue="out")
+    ready = queues.rows("select from queen.partition_consumers where ready_at <= clock_timestamp()")
+    assert len(ready) == 3
+
+
+def test_a_full_queue_refuses_the_batch_whole_or_makes_it_wait(spark: SparkSession, queues: Queues) -> None:
+    queues.push("out", "p0", 0)
+    queues.rows("update queen.queues set max_queue_size = 15 where name = 'out' returning id")
+    write(orders(spark, 1, 10), queues, queue="out")
+    with pytest.raises(Exception, match="queue 'out' is full: 11 of 15 messages, and 10 more are to be written"):
+        write(orders(spark, 1, 10), queues, queue="out")
+    assert queues.value("select count(*) from queen.messages") == 11
+    with pytest.raises(Exception, match="is full: 11 of 15 messages, and 20 more"):
+        write(orders(spark, 1, 20), queues, queue="out", whenFull="wait")
+    queues.rows("select queen.clear_queue('out')")
+    write(orders(spark, 1, 10), queues, queue="out", whenFull="wait", fullTimeout="5s")
+    assert queues.value("select count(*) from queen.messages") == 10
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        ("'{}' as payload", {}, "say where to: by a column `queue` or the option `queue`"),
+        ("id, '{}' as payload, 1 as price", {"queue": "q"}, "there is no place for column 'price' in a message"),
+        ("1 as payload", {"queue": "q"}, "column 'payload' must be string, not int; use to_json"),
+        ("'{' as payload", {"queue": "q"}, "a row cannot become a message: invalid input syntax for type json"),
+        ("'{}' as payload, 'x' as trace_id", {"queue": "q"}, "column 'trace_id' has a value that is no UUID"),
+        ("'{}' as payload", {"queue": "q", "whenfull": "go"}, "option `whenFull` must be fail or wait, not 'go'"),
+        ("'{}' as payload", {"queue": "q", "writeIds": "x"}, "there is no option `writeids`; did you mean"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_written_is_told_in_a_sentence(
+    spark: SparkSession, queues: Queues, columns: str, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(Exception, match=message) as caught:
+        write(spark.range(1).selectExpr(*columns.split(", ")), queues, **options)
+    assert 'File "' not in str(caught.value)
+    assert queues.value("select count(*) from queen.messages") == 0
+
+
+def test_a_stream_writes_each_batch_once_and_leaves_no_stage(
+    spark: SparkSession, queues: Queues, tmp_path: Path
+) -> None:
+    queues.fill("in", partitions=6, per_partition=20)
+    frame = stream(spark, queues, queue="in", maxOffsetsPerTrigger=50).select("partition", "payload")
+    writer = frame.writeStream.format("queen").option("url", queues.url).option("queue", "out")
+    query = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
+    assert query.awaitTermination(LIMIT)
+    assert queues.contents("out") == queues.contents("in")
+    ((sink, stage),) = queues.rows("select name, 'queen.spark_stage_' || id from queen.sinks")
+    assert sink == query.id
+    assert queues.value(f"select count(*) from {stage}") == 0
+    assert [row[0] for row in queues.rows("select stored from queen.sink_batches order by batch")] == [50, 50, 20]
