@@ -160,7 +160,7 @@ class Database:
                 command_timeout=options.statement_timeout + 5,
                 statement_cache_size=100 if direct else 0,
                 server_settings={"application_name": "queen", **limits} if direct else None,
-                reset=None if direct else _nothing,
+                reset=_nothing,
             )
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
             raise errors.StoreUnavailable(
@@ -241,4 +241,4 @@ class Database:
 
 
 async def _nothing(_: object) -> None:
-    """A pooler resets its own connections."""
+    """No state outlives a transaction, so a returned connection needs no cleaning; that saves a round trip."""
