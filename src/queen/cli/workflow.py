@@ -1,0 +1,308 @@
+"""`queen workflow`: look at durable workflows, steer them, and check code against their histories."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from queen import config
+from queen.db.embedded import EmbeddedServer
+from queen.durable.admin import WorkflowAdmin, WorkflowDetail, WorkflowSummary
+from queen.durable.definition import Workflow
+from queen.durable.errors import DurableError, NondeterminismDetected, WorkflowNotFound
+from queen.durable.events import HistoryEvent, OrchestrationStarted
+from queen.durable.model import InstanceQuery
+from queen.durable.provider import Provider, ProviderError
+from queen.durable.replay.check import check_replay
+from queen.durable.stores import open_provider
+from queen.durable.timeline import draw
+
+T = TypeVar("T")
+
+STATUSES = ["Running", "Completed", "Failed", "ContinuedAsNew"]
+NOT_FOUND, REFUSED, UNAVAILABLE = 3, 4, 5
+
+
+class Store:
+    """Where the workflows are, and how to answer."""
+
+    def __init__(self, settings: config.Settings, url: str | None, schema: str | None, output: str | None) -> None:
+        self._settings = settings
+        self._url = url
+        self._schema = schema
+        self.as_json = (output or ("table" if sys.stdout.isatty() else "json")) == "json"
+
+    def run(self, work: Callable[[Provider], Awaitable[T]]) -> T:
+        """Open the store, do the work, and turn what goes wrong into one line and an exit code."""
+
+        async def opened(url: str) -> T:
+            async with await open_provider(url, schema=self._schema) as provider:
+                return await work(provider)
+
+        url = self._url or self._settings.database_url
+        embedded = None if url else EmbeddedServer.start(self._settings.data_dir)
+        try:
+            with embedded or nullcontext():
+                return asyncio.run(opened(url or (embedded.dsn() if embedded else "")))
+        except WorkflowNotFound as error:
+            raise _exit(error, NOT_FOUND) from error
+        except DurableError as error:
+            raise _exit(error, REFUSED) from error
+        except ProviderError as error:
+            raise _exit(error, UNAVAILABLE if error.retryable else REFUSED) from error
+
+
+def _exit(error: Exception, code: int) -> click.exceptions.Exit:
+    click.echo(f"queen: {error}", err=True)
+    return click.exceptions.Exit(code)
+
+
+@click.group()
+@click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="Configuration file.")
+@click.option("--store", help="URL of the store: postgresql://..., sqlite:///path; the database unless given.")
+@click.option("--schema", help="Schema of the store, when it is not the default one (PostgreSQL).")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), help="Default: table on a terminal, else json.")
+@click.pass_context
+def command(ctx: click.Context, file: Path | None, store: str | None, schema: str | None, output: str | None) -> None:
+    """Look at durable workflows, steer them, and check code against their histories."""
+    ctx.obj = Store(config.load(file), store, schema, output)
+
+
+@command.command()
+@click.option("--name", help="Only workflows of this name.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only workflows in this state.")
+@click.option("--prefix", help="Only ids that begin like this.")
+@click.option("--trace-id", help="Only workflows of this trace.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option("--cursor", help="Where the page before ended.")
+@click.pass_obj
+def ls(
+    store: Store,
+    name: str | None,
+    status: Any,
+    prefix: str | None,
+    trace_id: str | None,
+    limit: int,
+    cursor: str | None,
+) -> None:
+    """List workflows, newest first."""
+    query = InstanceQuery(name=name, status=status, id_prefix=prefix, trace_id=trace_id, limit=limit, cursor=cursor)
+    page = store.run(lambda provider: WorkflowAdmin(provider).list(query))
+    if store.as_json:
+        _print_json(page)
+        return
+    click.echo(f"{'ID':<36} {'WORKFLOW':<24} {'STATUS':<10} {'RUN':>4}  STARTED")
+    for each in page.workflows:
+        name_version = f"{each.name} {each.version}"
+        click.echo(
+            f"{each.id:<36} {name_version:<24} {each.status:<10} {each.execution_id:>4}  {_time(each.created_at_ms)}"
+        )
+    if page.next_cursor:
+        click.echo(f"more: --cursor {page.next_cursor}")
+
+
+@command.command()
+@click.argument("id")
+@click.pass_obj
+def show(store: Store, id: str) -> None:  # noqa: A002
+    """Show one workflow and draw the timeline of its current execution."""
+
+    async def work(provider: Provider) -> tuple[WorkflowDetail, int]:
+        return await WorkflowAdmin(provider).show(id), provider.now_ms()
+
+    found, now_ms = store.run(work)
+    if store.as_json:
+        _print_json(found)
+        return
+    for line in _describe(found.workflow):
+        click.echo(line)
+    if len(found.executions) > 1:
+        click.echo(f"runs      {len(found.executions)} ({found.executions[0].status} first)")
+    if len(found.tree) > 1:
+        click.echo(f"family    {', '.join(found.tree[1:])}")
+    for key, value in sorted(found.keys.items()):
+        click.echo(f"key       {key} = {json.dumps(value)}")
+    click.echo()
+    running = now_ms if found.workflow.status == "Running" else None
+    for line in draw(found.timeline, now_ms=running):
+        click.echo(line)
+
+
+def _describe(found: WorkflowSummary) -> list[str]:
+    lines = [
+        f"{found.id}  {found.status}",
+        f"workflow  {found.name} {found.version}",
+        f"started   {_time(found.created_at_ms)}, last turn {_time(found.updated_at_ms)}",
+    ]
+    shown = {"parent": found.parent_id, "trace": found.trace_id, "status": found.custom_status}
+    lines += [f"{name:<9} {value}" for name, value in shown.items() if value is not None]
+    if found.error is not None:
+        lines.append(f"error     {found.error}")
+    elif found.status == "Completed":
+        lines.append(f"result    {json.dumps(found.output)}")
+    return lines
+
+
+@command.command()
+@click.argument("id")
+@click.option("--execution", type=click.IntRange(min=1), help="Default: the current one.")
+@click.pass_obj
+def history(store: Store, id: str, execution: int | None) -> None:  # noqa: A002
+    """Print the events of one execution, one JSON object per line."""
+    found = store.run(lambda provider: WorkflowAdmin(provider).history(id, execution))
+    for each in found.events:
+        click.echo(bytes(each).decode())
+
+
+@command.command()
+@click.argument("name")
+@click.option("--id", "id_", help="Default: a new one.")
+@click.option("--input", "text", default="null", show_default=True, help="JSON.")
+@click.option("--version", help="Default: the newest registered.")
+@click.option("--delay", type=click.FloatRange(min=0), default=0.0, help="Seconds to wait before it starts.")
+@click.option("--trace-id", help="Carried to every step and message.")
+@click.pass_obj
+def start(
+    store: Store, name: str, id_: str | None, text: str, version: str | None, delay: float, trace_id: str | None
+) -> None:
+    """Start a workflow."""
+    value = _json("--input", text)
+    started = store.run(
+        lambda provider: WorkflowAdmin(provider).start(
+            name, value, id=id_, version=version, delay_ms=round(delay * 1000), trace_id=trace_id
+        )
+    )
+    click.echo(msgspec.json.encode(started).decode() if store.as_json else started.id)
+
+
+@command.command()
+@click.argument("id")
+@click.option("--reason", help="Shown as the workflow's error.")
+@click.pass_obj
+def cancel(store: Store, id: str, reason: str | None) -> None:  # noqa: A002
+    """Ask a workflow to end; it may clean up first."""
+    store.run(lambda provider: WorkflowAdmin(provider).cancel(id, reason))
+
+
+@command.command(name="raise")
+@click.argument("id")
+@click.argument("event")
+@click.option("--data", default="null", show_default=True, help="JSON.")
+@click.option("--queue", is_flag=True, help="Send to the workflow's queue of that name instead.")
+@click.pass_obj
+def raise_(store: Store, id: str, event: str, data: str, *, queue: bool) -> None:  # noqa: A002
+    """Raise an event a workflow waits for."""
+    value = _json("--data", data)
+
+    async def work(provider: Provider) -> None:
+        admin = WorkflowAdmin(provider)
+        await (admin.enqueue(id, event, value) if queue else admin.raise_event(id, event, value))
+
+    store.run(work)
+
+
+@command.command()
+@click.argument("id")
+@click.option("--keep-last", type=click.IntRange(min=1), default=1, show_default=True, help="Executions to keep.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def prune(store: Store, id: str, keep_last: int, *, yes: bool) -> None:  # noqa: A002
+    """Delete old executions of a workflow, never the current one."""
+    if not yes:
+        click.confirm(f"Delete all but the last {keep_last} executions of {id}?", abort=True)
+    counts = store.run(lambda provider: WorkflowAdmin(provider).prune(id, keep_last))
+    click.echo(f"deleted {counts.executions} executions with {counts.events} events")
+
+
+@command.command()
+@click.argument("code")
+@click.option("--id", "ids", multiple=True, help="Check these workflows; default: all running ones of that name.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=1000, show_default=True)
+@click.pass_obj
+def replay(store: Store, code: str, ids: tuple[str, ...], limit: int) -> None:
+    """Run today's code against stored histories and report what no longer fits.
+
+    CODE names a workflow: package.module:function. Nothing is executed and nothing is changed. Exit code 4
+    when a history does not fit.
+    """
+    made = _load_code(code)
+
+    async def work(provider: Provider) -> list[tuple[str, str | None]]:
+        return [(each, await _check(provider, each, made)) for each in await _candidates(provider, made, ids, limit)]
+
+    checked = store.run(work)
+    broken = [(each, problem) for each, problem in checked if problem is not None]
+    for each, problem in broken:
+        click.echo(f"{each}: {problem}")
+    click.echo(f"{len(checked)} checked, {len(broken)} do not fit", err=True)
+    if broken:
+        raise click.exceptions.Exit(REFUSED)
+
+
+def _load_code(code: str) -> Workflow[Any, *tuple[Any, ...]]:
+    module, _, name = code.partition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise click.BadParameter(f"cannot load {code!r}: {error}", param_hint="CODE") from error
+    if not isinstance(found, Workflow):
+        raise click.BadParameter(f"{code!r} is not a workflow", param_hint="CODE")
+    return found
+
+
+async def _candidates(
+    provider: Provider, made: Workflow[Any, *tuple[Any, ...]], ids: tuple[str, ...], limit: int
+) -> list[str]:
+    if ids:
+        return list(ids)
+    found: list[str] = []
+    cursor: str | None = None
+    while len(found) < limit:
+        page = await provider.list_instances(
+            InstanceQuery(name=made.name, status="Running", limit=min(500, limit), cursor=cursor)
+        )
+        found += [each.instance for each in page.instances if each.version == made.version]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return found[:limit]
+
+
+async def _check(provider: Provider, instance: str, made: Workflow[Any, *tuple[Any, ...]]) -> str | None:
+    history: list[HistoryEvent] = await provider.read(instance)
+    if not history:
+        raise WorkflowNotFound(f"workflow {instance!r} is not known")
+    first = history[0]
+    if isinstance(first, OrchestrationStarted) and first.name != made.name:
+        return f"it is a {first.name!r}, not a {made.name!r}"
+    try:
+        check_replay(history, made.entry)
+    except NondeterminismDetected as mismatch:
+        return str(mismatch)
+    return None
+
+
+def _json(option: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise click.BadParameter(f"not JSON: {error}", param_hint=option) from error
+
+
+def _print_json(value: object) -> None:
+    click.echo(msgspec.json.encode(value).decode())
+
+
+def _time(moment_ms: int) -> str:
+    return datetime.fromtimestamp(moment_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
