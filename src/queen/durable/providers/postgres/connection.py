@@ -25,6 +25,7 @@ class Database:
 
     def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", schema: Schema) -> None:
         self._pool = pool
+        self._closed = False
         self.schema = schema
 
     @classmethod
@@ -54,6 +55,7 @@ class Database:
 
     async def close(self) -> None:
         """Finish running calls, then close; what does not end in time is cut off."""
+        self._closed = True
         try:
             async with asyncio.timeout(5):
                 await self._pool.close()
@@ -70,6 +72,8 @@ class Database:
                     raise translate(operation, error) from error
                 await asyncio.sleep(0.01 * 2**attempt)
             except (asyncpg.InterfaceError, OSError, TimeoutError) as error:
+                if self._closed:
+                    raise ProviderError(operation, "the provider is closed", code="closed") from error
                 raise translate(operation, error) from error
         raise AssertionError("unreachable")
 
@@ -89,8 +93,7 @@ def translate(operation: str, error: Exception) -> ProviderError:
     if isinstance(error, asyncpg.DataError):
         return ProviderError(operation, text)
     if not isinstance(error, asyncpg.PostgresError):
-        closed = isinstance(error, asyncpg.InterfaceError) and "clos" in text
-        return ProviderError(operation, text, retryable=not closed, code="closed" if closed else "unavailable")
+        return ProviderError(operation, text, retryable=True, code="unavailable")
     state = error.sqlstate or ""
     if state == "23505":
         return ProviderError(operation, text, code="duplicate_event")

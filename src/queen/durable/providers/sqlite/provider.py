@@ -1,6 +1,7 @@
 """The SQLite provider: the contract's calls, each one function on the database thread."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from queen.durable.provider import UNTAGGED, ProviderError
 from queen.durable.providers.sqlite import orchestrator, worker
 from queen.durable.providers.sqlite.database import Database
 from queen.durable.providers.sqlite.queries import SqliteQueries
-from queen.durable.providers.sqlite.watch import watch
+from queen.durable.providers.sqlite.watch import Watch
 from queen.durable.providers.wake import Changes, Clock, Signal, long_poll, system_clock
 
 __all__ = ["SqliteProvider"]
@@ -37,7 +38,8 @@ class SqliteProvider(SqliteQueries):
         self._orchestrations = Signal(clock)
         self._tasks = Signal(clock)
         self._seen_version: int | None = None
-        self._watcher = None if path is None else asyncio.create_task(watch(path, self._is_watched, self._look))
+        self._looking: asyncio.Task[None] | None = None
+        self._watch = None if path is None else Watch(str(path), self._is_watched, self._start_look)
 
     @classmethod
     async def open(cls, path: str | Path, *, clock: Clock = system_clock) -> "SqliteProvider":
@@ -58,10 +60,10 @@ class SqliteProvider(SqliteQueries):
         self._orchestrations.close()
         self._tasks.close()
         self._changes.notify_all()
-        if self._watcher is not None:
-            self._watcher.cancel()
-            await asyncio.gather(self._watcher, return_exceptions=True)
-            self._watcher = None
+        if self._watch is not None:
+            await asyncio.to_thread(self._watch.close)
+        if self._looking is not None:
+            await asyncio.gather(self._looking, return_exceptions=True)
         await self._database.close()
 
     def now_ms(self) -> int:
@@ -74,7 +76,15 @@ class SqliteProvider(SqliteQueries):
     def _is_watched(self) -> bool:
         return not (self._orchestrations.idle and self._tasks.idle and self._changes.idle)
 
+    def _start_look(self) -> None:
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+
     async def _look(self) -> None:
+        with contextlib.suppress(ProviderError):
+            await self._compare_versions()
+
+    async def _compare_versions(self) -> None:
         version = await self._database.read("watch", lambda store: int(store.value("data_version")))
         if version != self._seen_version:
             self._seen_version = version

@@ -38,13 +38,18 @@ begin
     select array_agg(k.routing_key order by turn.n), min(k.locked_until)
     into v_instances, v_expires
     from unnest(p_tokens) with ordinality as turn (token, n)
-    left join queen_durable.mailbox_keys k
-        on k.lock_token = turn.token and k.queue = 'orchestrator' and k.locked_until > v_now;
+    left join lateral (
+        select k.queue, k.routing_key, k.locked_until from queen_durable.mailbox_keys k
+        where k.lock_token = turn.token and k.locked_until > v_now
+        offset 0
+    ) as k on k.queue = 'orchestrator';
 
     perform queen_durable.bury_messages(p_tokens, v_instances, d_turn, d_id, d_error, v_now);
     delete from queen_durable.mailbox_messages m
-    using unnest(p_tokens, v_instances) as turn (token, instance)
-    where turn.instance is not null and m.lock_token = turn.token;
+    where m.lock_token = any (array(
+        select turn.token from unnest(p_tokens, v_instances) as turn (token, instance)
+        where turn.instance is not null
+    ));
 
     perform queen_durable.describe_turns(
         v_instances, p_executions, p_names, p_versions, p_parents, p_traces, p_statuses, p_outputs, p_pinned,
@@ -66,10 +71,19 @@ begin
         order by t.position;
     end if;
     if cardinality(c_turn) > 0 then
-        delete from queen_durable.work_items w
-        using unnest(c_turn, c_instance, c_execution, c_activity) as c (turn, instance, execution_id, activity_id)
-        where v_instances[c.turn] is not null
-          and w.instance = c.instance and w.execution_id = c.execution_id and w.activity_id = c.activity_id;
+        delete from queen_durable.work_items gone
+        where gone.id = any (array(
+            select found.id
+            from unnest(c_turn, c_instance, c_execution, c_activity)
+                as c (turn, instance, execution_id, activity_id)
+            cross join lateral (
+                select w.id from queen_durable.work_items w
+                where w.instance = c.instance and w.execution_id = c.execution_id
+                  and w.activity_id = c.activity_id
+                offset 0
+            ) as found
+            where v_instances[c.turn] is not null
+        ));
     end if;
     if cardinality(m_turn) > 0 then
         perform queen_durable.send_messages(
@@ -88,8 +102,7 @@ begin
             select min(m.visible_at) from queen_durable.mailbox_messages m
             where m.queue = 'orchestrator' and m.routing_key = k.routing_key
         )
-        from unnest(v_instances) as turn (instance)
-        where k.queue = 'orchestrator' and k.routing_key = turn.instance
+        where k.queue = 'orchestrator' and k.routing_key = any (v_instances)
         returning k.routing_key, k.ready_at
     )
     select array_agg(released.ready_at order by turn.n)

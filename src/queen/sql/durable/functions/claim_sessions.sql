@@ -19,10 +19,10 @@ begin
     where s.owner = p_owner and s.locked_until > p_now;
     select array_agg(w.session_id order by w.position) into v_wanted
     from (
-        select w.session_id, min(item.position) as position
-        from unnest(p_ids) with ordinality as item (id, position)
-        join queen_durable.work_items w on w.id = item.id
-        where w.session_id is not null and w.session_id <> all (coalesce(v_held, array[]::text[]))
+        select w.session_id, min(array_position(p_ids, w.id)) as position
+        from queen_durable.work_items w
+        where w.id = any (p_ids)
+          and w.session_id is not null and w.session_id <> all (coalesce(v_held, array[]::text[]))
         group by w.session_id
         order by 2
         limit case when p_max_sessions is null then null
@@ -49,10 +49,9 @@ begin
     )
     select array_agg(session_id) into v_mine from claimed;
     return array(
-        select item.id
-        from unnest(p_ids) with ordinality as item (id, position)
-        join queen_durable.work_items w on w.id = item.id
-        where w.session_id is null or w.session_id = any (v_mine)
-        order by item.position
+        select w.id
+        from queen_durable.work_items w
+        where w.id = any (p_ids) and (w.session_id is null or w.session_id = any (v_mine))
+        order by array_position(p_ids, w.id)
     );
 end $$;

@@ -25,18 +25,21 @@ begin
 
     with described as (
         update queen_durable.instances i
-        set pinned_version = case
-                when turn.execution_id > i.current_execution_id then turn.pinned
-                when turn.execution_id = i.current_execution_id then coalesce(turn.pinned, i.pinned_version)
-                else i.pinned_version
-            end,
-            current_execution_id = greatest(i.current_execution_id, turn.execution_id),
-            custom_status = case when turn.told then turn.custom_status else i.custom_status end,
-            custom_status_version = i.custom_status_version + turn.told::integer,
-            updated_at = p_now
-        from unnest(p_instances, p_executions, p_pinned, p_told_status, p_custom_status)
-            as turn (instance, execution_id, pinned, told, custom_status)
-        where i.instance = turn.instance
+        set (pinned_version, current_execution_id, custom_status, custom_status_version, updated_at) = (
+            select case
+                       when turn.execution_id > i.current_execution_id then turn.pinned
+                       when turn.execution_id = i.current_execution_id then coalesce(turn.pinned, i.pinned_version)
+                       else i.pinned_version
+                   end,
+                   greatest(i.current_execution_id, turn.execution_id),
+                   case when turn.told then turn.custom_status else i.custom_status end,
+                   i.custom_status_version + turn.told::integer,
+                   p_now
+            from unnest(p_instances, p_executions, p_pinned, p_told_status, p_custom_status)
+                as turn (instance, execution_id, pinned, told, custom_status)
+            where turn.instance = i.instance
+        )
+        where i.instance = any (p_instances)
         returning i.instance
     )
     insert into queen_durable.executions as e

@@ -42,7 +42,11 @@ begin
            ) end,
            batch.ids, batch.bodies, kv.keys, kv.vals, kv.times, null::bigint, null::bigint, null::boolean
     from unnest(v_items) as item (routing_key)
-    join queen_durable.mailbox_keys k on k.queue = 'orchestrator' and k.routing_key = item.routing_key
+    cross join lateral (
+        select k.routing_key, k.lock_token from queen_durable.mailbox_keys k
+        where k.queue = 'orchestrator' and k.routing_key = item.routing_key
+        offset 0
+    ) as k
     cross join lateral (
         select array_agg(m.attempts order by m.order_at, m.id) as attempts,
                array_agg(m.id order by m.order_at, m.id) as ids,
@@ -63,9 +67,13 @@ begin
     return query
     select null::text, null::text, null::integer[], null::text, null::text, null::integer, null::text, null::text,
            null::text[], null::bigint[], null::bytea[], null::text[], null::text[], null::bigint[], v_now,
-           (select min(k.ready_at) from queen_durable.mailbox_keys k
-            where k.queue = 'orchestrator' and k.ready_at > v_now),
-           cardinality(v_items) = 0 and p_lows is null and exists (
-               select from queen_durable.mailbox_keys k where k.queue = 'orchestrator' and k.ready_at <= v_now
-           );
+           (select k.ready_at from queen_durable.mailbox_keys k
+            where k.queue = 'orchestrator' and k.ready_at > v_now
+            order by k.ready_at limit 1),
+           cardinality(v_items) < p_limit and coalesce((
+               select true from queen_durable.mailbox_keys k
+               where k.queue = 'orchestrator' and k.ready_at <= v_now
+                 and queen_durable.is_supported(k.routing_key, p_lows, p_highs)
+               order by k.ready_at limit 1
+           ), false);
 end $$;

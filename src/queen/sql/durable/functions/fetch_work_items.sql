@@ -44,15 +44,24 @@ begin
 
     return query
     select null::text, null::integer, null::text, null::integer, null::integer, null::text, v_now,
-           (select min(due) from (
-               select min(w.ready_at) from queen_durable.work_items w where w.ready_at > v_now
-               union all
-               select min(s.locked_until) from queen_durable.sessions s
-               where s.locked_until > v_now
-                 and exists (select from queen_durable.work_items w where w.session_id = s.session_id)
-           ) as dues (due)),
-           v_taken = 0 and exists (
-               select from queen_durable.work_items w
-               where w.ready_at <= v_now and w.session_id is null and (p_tags is null or w.tag = any (p_tags))
-           );
+           least(
+               (select w.ready_at from queen_durable.work_items w
+                where w.ready_at > v_now
+                order by w.ready_at limit 1),
+               (select min(s.locked_until) from queen_durable.sessions s
+                where s.locked_until > v_now
+                  and exists (select from queen_durable.work_items w where w.session_id = s.session_id))
+           ),
+           v_taken < p_limit and case when p_tags is null then coalesce((
+               select true from queen_durable.work_items w
+               where w.ready_at <= v_now and w.session_id is null
+               order by w.priority desc, w.ready_at, w.id limit 1
+           ), false) else exists (
+               select from unnest(p_tags) as wanted (tag)
+               cross join lateral (
+                   select from queen_durable.work_items w
+                   where w.tag = wanted.tag and w.ready_at <= v_now and w.session_id is null
+                   order by w.priority desc, w.ready_at, w.id limit 1
+               ) as waiting
+           ) end;
 end $$;

@@ -11,7 +11,8 @@ set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off as $$
 declare
-    v_keys text[];
+    v_keys   text[];
+    v_tokens text[];
 begin
     select array_agg(ready.routing_key)
     into v_keys
@@ -19,13 +20,7 @@ begin
         select k.routing_key
         from queen_durable.mailbox_keys k
         where k.queue = 'orchestrator' and k.ready_at <= p_now
-          and (p_lows is null or not exists (
-            select from queen_durable.instances i
-            where i.instance = k.routing_key and i.pinned_version is not null and not exists (
-                select from unnest(p_lows, p_highs) as bounds (low, high)
-                where i.pinned_version between bounds.low and bounds.high
-            )
-          ))
+          and queen_durable.is_supported(k.routing_key, p_lows, p_highs)
         order by k.ready_at
         limit p_limit
         for update of k skip locked
@@ -34,13 +29,13 @@ begin
         return array[]::text[];
     end if;
 
+    v_tokens := array(select gen_random_uuid()::text from unnest(v_keys));
     update queen_durable.mailbox_keys k
-    set lock_token = gen_random_uuid()::text, locked_until = p_locked_until, ready_at = p_locked_until
+    set lock_token = v_tokens[array_position(v_keys, k.routing_key)],
+        locked_until = p_locked_until, ready_at = p_locked_until
     where k.queue = 'orchestrator' and k.routing_key = any (v_keys);
     update queen_durable.mailbox_messages m
-    set lock_token = k.lock_token, attempts = m.attempts + 1
-    from unnest(v_keys) as wanted (routing_key)
-    join queen_durable.mailbox_keys k on k.queue = 'orchestrator' and k.routing_key = wanted.routing_key
-    where m.queue = 'orchestrator' and m.routing_key = wanted.routing_key and m.visible_at <= p_now;
+    set lock_token = v_tokens[array_position(v_keys, m.routing_key)], attempts = m.attempts + 1
+    where m.queue = 'orchestrator' and m.routing_key = any (v_keys) and m.visible_at <= p_now;
     return v_keys;
 end $$;

@@ -11,9 +11,9 @@ declare
 begin
     select array_agg(k.routing_key)
     into v_orphans
-    from unnest(p_keys) as wanted (routing_key)
-    join queen_durable.mailbox_keys k on k.queue = 'orchestrator' and k.routing_key = wanted.routing_key
-    where not exists (select from queen_durable.instances i where i.instance = k.routing_key)
+    from queen_durable.mailbox_keys k
+    where k.queue = 'orchestrator' and k.routing_key = any (p_keys)
+      and not exists (select from queen_durable.instances i where i.instance = k.routing_key)
       and not exists (
         select from queen_durable.mailbox_messages m
         where m.lock_token = k.lock_token and m.kind in ('StartMessage', 'ContinueAsNewMessage')
@@ -23,12 +23,12 @@ begin
     end if;
 
     delete from queen_durable.mailbox_messages m
-    using queen_durable.mailbox_keys k
-    where k.queue = 'orchestrator' and k.routing_key = any (v_orphans)
-      and m.lock_token = k.lock_token and m.kind = 'QueueMessage'
+    where m.queue = 'orchestrator' and m.routing_key = any (v_orphans)
+      and m.lock_token is not null and m.kind = 'QueueMessage'
       and not exists (
         select from queen_durable.mailbox_messages start
-        where start.queue = 'orchestrator' and start.routing_key = k.routing_key and start.kind = 'StartMessage'
+        where start.queue = 'orchestrator' and start.routing_key = m.routing_key
+          and start.kind in ('StartMessage', 'ContinueAsNewMessage')
     );
     update queen_durable.mailbox_messages m
     set lock_token = null, attempts = greatest(0, m.attempts - 1)

@@ -1,0 +1,188 @@
+"""Ten thousand waiting instances cost next to nothing, and finding work among them stays cheap."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from queen.durable.model import ActivityKey, TurnCommit
+from queen.durable.provider import Provider
+from queen.durable.providers.postgres.provider import PostgresProvider
+from queen.durable.providers.sqlite.provider import SqliteProvider
+from tests.durable.conformance.story import (
+    LOCK_MS,
+    begin,
+    completed,
+    fetch,
+    fetch_task,
+    key_set,
+    raised,
+    scheduled,
+    status_set,
+    task,
+    told,
+)
+from tests.durable.stores import Address, ManualClock
+
+WAITING = 10_000
+SECONDS = 6.0
+
+
+async def fill(address: Address, due: int) -> None:
+    """Half wait for a timer, half for an event."""
+    numbers = "with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 10000)"
+    await address.execute(
+        f"insert into {{}}instances (instance, name, version, current_execution_id, created_at, updated_at) {numbers}"
+        " select 'w' || n, 'Flow', '1.0.0', 1, 1, 1 from numbers"
+    )
+    await address.execute(
+        f"insert into {{}}executions (instance, execution_id, started_at) {numbers} select 'w' || n, 1, 1 from numbers"
+    )
+    await address.execute(
+        f"insert into {{}}mailbox_keys (queue, routing_key, ready_at) {numbers} select 'orchestrator', 'w' || n,"
+        f" case when n % 2 = 0 then {due} + n end from numbers"
+    )
+    await address.execute(
+        "insert into {}mailbox_messages (queue, routing_key, kind, body, order_at, visible_at) select 'orchestrator',"
+        f" routing_key, 'TimerFiredMessage', ?, {due}, ready_at from {{}}mailbox_keys where ready_at is not null",
+        b"{}",
+    )
+
+
+class Meter:
+    """Statements and processor time a provider uses."""
+
+    def __init__(self, provider: Provider, address: Address) -> None:
+        self._provider = provider
+        self._address = address
+        self.seen = 0
+
+    async def begin(self) -> None:
+        if isinstance(self._provider, SqliteProvider):
+            await self._provider._database.read("meter", lambda store: store.connection.set_trace_callback(self._count))
+        self._before = await self._transactions()
+        self._cpu = time.process_time()
+
+    def _count(self, _: str) -> None:
+        self.seen += 1
+
+    async def _transactions(self) -> int:
+        if self._address.kind == "sqlite":
+            return self.seen
+        connection = await asyncpg.connect(self._address.where)
+        await connection.execute("select pg_stat_force_next_flush()")
+        count: int = await connection.fetchval(
+            "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()"
+        )
+        await connection.close()
+        return count
+
+    async def end(self) -> tuple[int, float]:
+        return await self._transactions() - self._before, time.process_time() - self._cpu
+
+
+@pytest.fixture
+async def busy(address: Address) -> AsyncIterator[Provider]:
+    async with await address.open() as provider:
+        await fill(address, provider.now_ms() + 3_600_000)
+        yield provider
+
+
+@pytest.mark.measure
+async def test_waiting_costs_next_to_nothing(busy: Provider, address: Address) -> None:
+    waits = [
+        asyncio.create_task(busy.fetch_orchestration_items(lock_timeout_ms=LOCK_MS, poll_timeout_ms=60_000, limit=8)),
+        asyncio.create_task(busy.fetch_work_items(lock_timeout_ms=LOCK_MS, poll_timeout_ms=60_000, limit=8)),
+    ]
+    await asyncio.sleep(0.5)
+    meter = Meter(busy, address)
+    await meter.begin()
+    await asyncio.sleep(SECONDS)
+    statements, cpu = await meter.end()
+    await busy.close()
+    assert await asyncio.gather(*waits) == [[], []]
+    measuring = 3 if address.kind == "postgres" else 0
+    assert statements - measuring <= 2 * SECONDS
+    assert cpu < 0.01 * SECONDS
+
+
+FETCHES = {
+    "fetch_orchestrations": "select * from queen_durable.fetch_orchestrations(4, 1000, null, null, null)",
+    "fetch_filtered": "select * from queen_durable.fetch_orchestrations(4, 1000, '{1}', '{2}', null)",
+    "fetch_work_items": "select * from queen_durable.fetch_work_items(4, 1000, '{gpu,eu}', 'me', 1000, 5, null)",
+}
+
+
+@pytest.mark.parametrize("fetching", FETCHES)
+async def test_a_fetch_among_thousands_reads_a_handful_of_rows(postgres_address: Address, fetching: str) -> None:
+    """Also with plans made for tables nobody has counted yet."""
+    async with await postgres_address.open() as provider:
+        await fill(postgres_address, provider.now_ms() + 3_600_000)
+        await begin(provider, "a")
+        await provider.enqueue_for_orchestrator(raised("a"))
+    await postgres_address.execute(
+        "insert into {}work_items (instance, execution_id, activity_id, body, ready_at)"
+        " select 'w', 1, n, '{{}}', n from generate_series(1, 10000) as n"
+    )
+    connection = await asyncpg.connect(postgres_address.where)
+    async with connection.transaction():
+        await connection.fetch(FETCHES[fetching])
+        read = await connection.fetch(
+            "select relname, coalesce(idx_tup_fetch, 0) + seq_tup_read from pg_stat_xact_user_tables"
+            " where schemaname = 'queen_durable' and coalesce(idx_tup_fetch, 0) + seq_tup_read > 20"
+        )
+    await connection.close()
+    assert read == []
+
+
+async def test_a_whole_turn_among_thousands_reads_few_rows(postgres_address: Address) -> None:
+    async with await PostgresProvider.connect(postgres_address.where, pool_size=1) as provider:
+        await fill(postgres_address, provider.now_ms() + 3_600_000)
+        await provider._database.value("test", "next_due")
+        before = await rows_read(postgres_address)
+        await begin(provider, "a", [scheduled("a", 2), scheduled("a", 3)], worker_items=[task("a", 2), task("a", 3)])
+        found = await fetch_task(provider)
+        await provider.ack_work_item(found.token, completed("a"))
+        item = await fetch(provider)
+        commit = TurnCommit(
+            execution_id=1,
+            history_delta=(status_set("a", 4, "1"), key_set("a", 5, "k", "v")),
+            cancelled_activities=(ActivityKey("a", 1, 3),),
+            orchestrator_items=(raised("w3"), raised("a")),
+            metadata=told(status="ContinuedAsNew"),
+        )
+        await provider.ack_orchestration_item(item.token, commit)
+        again = await provider.fetch_orchestration_items(lock_timeout_ms=LOCK_MS, limit=2)
+        await provider.abandon_orchestration_item(again[0].token)
+        await provider.renew_orchestration_item_lock(again[1].token, 1_000)
+    assert await rows_read(postgres_address) - before < 500
+
+
+async def rows_read(address: Address) -> int:
+    await address.execute("select pg_stat_force_next_flush()")
+    [row] = await address.execute(
+        "select sum(coalesce(idx_tup_fetch, 0) + seq_tup_read)::bigint from pg_stat_user_tables"
+        " where schemaname = 'queen_durable'"
+    )
+    return int(row[0])
+
+
+async def test_finding_work_among_ten_thousand_is_as_fast_as_among_none(busy: Provider) -> None:
+    await begin(busy, "a")
+    began = time.monotonic()
+    for _ in range(20):
+        await busy.enqueue_for_orchestrator(raised("a"))
+        item = await fetch(busy)
+        assert item.instance == "a"
+        await busy.abandon_orchestration_item(item.token)
+    assert time.monotonic() - began < 5
+
+
+async def test_next_due_is_found_without_counting(busy: Provider, clock: ManualClock) -> None:
+    due = await busy.next_due_ms()
+    assert due is not None
+    assert due > clock()

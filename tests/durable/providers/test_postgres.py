@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from queen.durable.model import TurnCommit
+from queen.durable.provider import ProviderError
+from queen.durable.providers.postgres.provider import PostgresProvider
+from tests.durable.conformance.story import LOCK_MS, begin, completed, fetch, fetch_task, raised, scheduled, start, task
+from tests.durable.stores import Address
+from tests.support.wait import eventually
+
+
+async def sessions(address: Address, action: str = "count(*)") -> int:
+    connection = await asyncpg.connect(address.where)
+    try:
+        found: int = await connection.fetchval(
+            f"select {action} from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        )
+    finally:
+        await connection.close()
+    return found
+
+
+async def test_many_may_connect_to_an_empty_database_at_once(empty_database: str) -> None:
+    providers = await asyncio.gather(*(PostgresProvider.connect(empty_database, pool_size=2) for _ in range(4)))
+    try:
+        await begin(providers[0], "a")
+        assert [len(await provider.read("a")) for provider in providers] == [1, 1, 1, 1]
+    finally:
+        await asyncio.gather(*(provider.close() for provider in providers))
+
+
+async def test_schemas_keep_tenants_apart(empty_database: str) -> None:
+    async with (
+        await PostgresProvider.connect(empty_database, schema="tenant_a") as first,
+        await PostgresProvider.connect(empty_database, schema="tenant_b") as second,
+    ):
+        await begin(first, "a", [scheduled("a", 2)], worker_items=[task("a", 2)])
+        assert await second.get_instance_info("a") is None
+        waiting = asyncio.create_task(first.fetch_orchestration_items(lock_timeout_ms=LOCK_MS, poll_timeout_ms=10_000))
+        await first.ack_work_item((await fetch_task(first)).token, completed("a"))
+        async with asyncio.timeout(5):
+            assert len(await waiting) == 1
+    connection = await asyncpg.connect(empty_database)
+    schemas = await connection.fetch("select nspname from pg_namespace where nspname ~ '^(tenant|queen)' order by 1")
+    await connection.close()
+    assert [row[0] for row in schemas] == ["tenant_a", "tenant_b"]
+
+
+@pytest.mark.parametrize("schema", ["", "Tenant", "a-b", "a.b", "a; drop schema public", "1a", "x" * 64])
+async def test_a_schema_name_must_be_plain(schema: str) -> None:
+    with pytest.raises(ProviderError, match="schema must be"):
+        await PostgresProvider.connect("postgresql://nowhere", schema=schema)
+
+
+async def test_a_server_that_is_not_there_is_worth_a_retry() -> None:
+    with pytest.raises(ProviderError) as failure:
+        await PostgresProvider.connect("postgresql://127.0.0.1:1/none")
+    assert failure.value.retryable
+    assert failure.value.operation == "connect"
+
+
+async def test_broken_connections_are_worth_a_retry_and_replaced(postgres_address: Address) -> None:
+    async with await PostgresProvider.connect(postgres_address.where, pool_size=2) as provider:
+        await begin(provider, "a")
+        await eventually(lambda: provider._listener.healthy)
+        await sessions(postgres_address, "count(pg_terminate_backend(pid))")
+        refusals: list[ProviderError] = []
+
+        async def recovered() -> bool:
+            try:
+                await provider.enqueue_for_orchestrator(raised("a"))
+            except ProviderError as error:
+                refusals.append(error)
+                return False
+            return True
+
+        await eventually(recovered)
+        assert all(error.retryable for error in refusals)
+        assert (await fetch(provider)).instance == "a"
+        await eventually(lambda: not provider._listener.healthy)
+        await eventually(lambda: provider._listener.healthy)
+
+
+async def test_a_listener_that_came_back_looks_at_once(postgres_address: Address) -> None:
+    async with (
+        await PostgresProvider.connect(postgres_address.where) as provider,
+        await PostgresProvider.connect(postgres_address.where) as other,
+    ):
+        await eventually(lambda: provider._listener.healthy)
+        waiting = asyncio.create_task(
+            provider.fetch_orchestration_items(lock_timeout_ms=LOCK_MS, poll_timeout_ms=20_000)
+        )
+        await asyncio.sleep(0.05)
+        await other.enqueue_for_orchestrator(start("a"))
+        async with asyncio.timeout(3):
+            assert len(await waiting) == 1
+
+
+async def test_turns_that_send_to_each_other_do_not_deadlock(postgres_address: Address) -> None:
+    """Each turn locks its own instance and the receivers of its messages; all in one order."""
+    async with (
+        await PostgresProvider.connect(postgres_address.where) as first,
+        await PostgresProvider.connect(postgres_address.where) as second,
+    ):
+        names = [f"i{number}" for number in range(8)]
+        for name in names:
+            await begin(first, name)
+
+        async def rounds(provider: PostgresProvider) -> None:
+            for _ in range(12):
+                items = await provider.fetch_orchestration_items(lock_timeout_ms=30_000, limit=4)
+                await asyncio.gather(
+                    *(
+                        provider.ack_orchestration_item(
+                            item.token,
+                            TurnCommit(execution_id=1, orchestrator_items=tuple(raised(name) for name in names[::-1])),
+                        )
+                        for item in items
+                    )
+                )
+
+        for name in names:
+            await first.enqueue_for_orchestrator(raised(name))
+        await asyncio.gather(rounds(first), rounds(second))
+    connection = await asyncpg.connect(postgres_address.where)
+    deadlocks = await connection.fetchval("select deadlocks from pg_stat_database where datname = current_database()")
+    await connection.close()
+    assert deadlocks == 0
+
+
+async def test_notices_are_few_however_much_is_sent(postgres_address: Address) -> None:
+    heard: list[str] = []
+    listener = await asyncpg.connect(postgres_address.where)
+    await listener.add_listener("queen_durable", lambda *notice: heard.append(str(notice[3])))
+    async with await PostgresProvider.connect(postgres_address.where) as provider:
+        for number in range(300):
+            await provider.enqueue_for_orchestrator(start(f"i{number}"))
+    await eventually(lambda: len(heard) > 1)
+    await listener.close()
+    assert len(heard) < 100
+    assert all(notice.split(" ")[1] == "o" for notice in heard)
+
+
+async def test_a_sleeping_transaction_on_one_instance_does_not_hold_up_the_others(postgres_address: Address) -> None:
+    async with await PostgresProvider.connect(postgres_address.where) as provider:
+        for name in ("a", "b"):
+            await begin(provider, name)
+        for name in ("a", "b"):
+            await provider.enqueue_for_orchestrator(raised(name))
+        other = await asyncpg.connect(postgres_address.where)
+        async with other.transaction():
+            await other.execute("select from queen_durable.mailbox_keys where routing_key = 'a' for update")
+            items = await provider.fetch_orchestration_items(lock_timeout_ms=LOCK_MS, limit=5)
+            assert [item.instance for item in items] == ["b"]
+        await other.close()
+        async with asyncio.timeout(2):
+            [item] = await provider.fetch_orchestration_items(lock_timeout_ms=LOCK_MS, poll_timeout_ms=10_000)
+        assert item.instance == "a"
