@@ -16,7 +16,7 @@ from queen.db.pool import Database, OutcomeUnknown, Row
 from queen.engine.encryption import KeyRing
 from queen.engine.waiting import Desk, Offer, Parked
 from queen.engine.wake import Wake
-from queen.ids import uuid7
+from queen.ids import uuid7s
 from queen.model import MAX_NAME, QUEUE_MODE, Message, PopRequest
 from queen.sql import query
 
@@ -144,7 +144,9 @@ class Popper:
         return self._read(key, parked, rows)
 
     async def _ask(self, key: Key, parked: Sequence[Parked]) -> list[Row]:
-        leases = [waiting.lease for waiting in parked]
+        leases = uuid7s(len(parked))
+        for waiting, lease in zip(parked, leases, strict=True):
+            waiting.lease = lease
         try:
             return await self._database.fetch(
                 query("engine/pop"),
@@ -162,8 +164,6 @@ class Popper:
             # Perhaps the leases were given: nobody will work on them, so they go back.
             if not key.auto_ack:
                 await self._database.fetch(query("engine/release"), leases, 0)
-            for waiting in parked:
-                waiting.lease = uuid7()
             raise
 
     def _mark(self, key: Key) -> datetime | None:

@@ -6,29 +6,29 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
 from queen.errors import QueenError
-from queen.ids import uuid7
 from queen.model import Message, PopRequest
 
 TOGETHER: Final = 256
 # Enough to keep the database busy while answers are read, few enough for arrivals to gather.
 LANES: Final = 2
+NIL: Final = UUID(int=0)
 # A wake-up asks for this many first; only if all of them got something does it ask for more.
 WOKEN: Final = 32
 
 
 @dataclass(slots=True, eq=False)
 class Parked:
-    """One request at the desk, with the lease it will get."""
+    """One request at the desk, with the lease it gets from the call that serves it."""
 
     request: PopRequest
     deadline: float
     answer: asyncio.Future[list[Message]]
-    lease: UUID = field(default_factory=uuid7)
+    lease: UUID = NIL
     timer: asyncio.TimerHandle | None = None
 
 

@@ -81,26 +81,41 @@ begin
     if t.req is null then
         return;
     end if;
-    return query
-        select l.req, null::text, null::timestamptz, null::timestamptz, null::timestamptz, v_expires, l.id, l.name, l.retry, l.delivery,
-               l.from_seq, x.seqs, x.ids, x.payloads, x.times, x.transactions, x.traces, x.parents, x.sealed, x.subs
-          from unnest(t.req, t.ids, t.names, t.first, t.last, t.retries, t.deliveries, t.skips) with ordinality
-               l(req, id, name, from_seq, to_seq, retry, delivery, skips, place)
-         cross join lateral (
-            select case when l.skips then array_agg(m.seq) end as seqs, array_agg(m.id) as ids, array_agg(m.payload) as payloads,
-                   array_agg(m.created_at) as times,
-                   case when count(m.transaction_id) > 0 then array_agg(m.transaction_id) end as transactions,
-                   case when count(m.trace_id) > 0 then array_agg(m.trace_id) end as traces,
-                   case when count(m.parent_id) > 0 then array_agg(m.parent_id) end as parents,
-                   case when bool_or(m.is_encrypted) then array_agg(m.is_encrypted) end as sealed,
-                   case when count(m.producer_sub) > 0 then array_agg(m.producer_sub) end as subs
-              from (select y.* from queen.messages y
-                     where y.partition_id = l.id and y.seq between l.from_seq and l.to_seq
-                       and (not l.skips or not exists (select from queen.skips s where s.partition_id = y.partition_id
-                                                          and s.seq = y.seq and s.consumer_group in ('*', p_group)))
-                     order by y.seq) m
-         ) x
-         order by l.place;
+    if 1 = all (p_batch) then
+        -- One message per lane needs no aggregates, which are most of what a lane costs.
+        return query
+            select l.req, null::text, null::timestamptz, null::timestamptz, null::timestamptz, v_expires, l.id, l.name, l.retry,
+                   l.delivery, l.from_seq, null::bigint[], array[m.id], array[m.payload], array[m.created_at],
+                   case when m.transaction_id is not null then array[m.transaction_id] end,
+                   case when m.trace_id is not null then array[m.trace_id] end,
+                   case when m.parent_id is not null then array[m.parent_id] end,
+                   case when m.is_encrypted then array[true] end,
+                   case when m.producer_sub is not null then array[m.producer_sub] end
+              from unnest(t.req, t.ids, t.names, t.first, t.retries, t.deliveries) l(req, id, name, from_seq, retry, delivery)
+              join queen.messages m on m.partition_id = l.id and m.seq = l.from_seq;
+    else
+        return query
+            select l.req, null::text, null::timestamptz, null::timestamptz, null::timestamptz, v_expires, l.id, l.name, l.retry, l.delivery,
+                   l.from_seq, x.seqs, x.ids, x.payloads, x.times, x.transactions, x.traces, x.parents, x.sealed, x.subs
+              from unnest(t.req, t.ids, t.names, t.first, t.last, t.retries, t.deliveries, t.skips) with ordinality
+                   l(req, id, name, from_seq, to_seq, retry, delivery, skips, place)
+             cross join lateral (
+                select case when l.skips then array_agg(m.seq) end as seqs, array_agg(m.id) as ids, array_agg(m.payload) as payloads,
+                       array_agg(m.created_at) as times,
+                       case when count(m.transaction_id) > 0 then array_agg(m.transaction_id) end as transactions,
+                       case when count(m.trace_id) > 0 then array_agg(m.trace_id) end as traces,
+                       case when count(m.parent_id) > 0 then array_agg(m.parent_id) end as parents,
+                       case when bool_or(m.is_encrypted) then array_agg(m.is_encrypted) end as sealed,
+                       case when count(m.producer_sub) > 0 then array_agg(m.producer_sub) end as subs
+                  from (select y.* from queen.messages y
+                         where y.partition_id = l.id and y.seq between l.from_seq and l.to_seq
+                           and (not l.skips or not exists (select from queen.skips s where s.partition_id = y.partition_id
+                                                              and s.seq = y.seq and s.consumer_group in ('*', p_group)))
+                         order by y.seq) m
+             ) x
+             where x.ids is not null
+             order by l.place;
+    end if;
     if p_auto_ack then
         perform from queen.ack_leases(t.ids, array_fill(p_group, array[cardinality(t.ids)]),
             (select array_agg(p_lease[r.req] order by r.place) from unnest(t.req) with ordinality r(req, place)), t.last);
