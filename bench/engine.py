@@ -1,0 +1,155 @@
+"""How fast the engine is, against what the same PostgreSQL does with bare rows, in one run.
+
+    make bench                       the whole table (about 15 minutes with --flat full)
+    python bench/engine.py --quick   a short look
+
+Rounds are interleaved and medians compared, so a busy machine moves both sides alike. Prints a table, writes
+bench/results/engine.json and bench/results/engine.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import asyncpg
+import matplotlib as mpl
+
+mpl.use("agg")
+sys.path.insert(0, str(Path(__file__).parent))
+
+from flatness import flatness
+from loads import Ceilings, Verbs, ack_cost, sql
+from matplotlib import pyplot as plt
+
+from queen.db import migrate
+from queen.db.embedded import EmbeddedServer
+from queen.db.pool import Database, PoolOptions
+from queen.engine import Engine
+
+RESULTS = Path(__file__).parent / "results"
+# Our rate, the ceiling it is held against, and the least ratio.
+GOALS = {
+    "push batch 100": ("insert batch 100", 0.6),
+    "push batch 1000": ("insert batch 1000", 0.6),
+    "pop+ack batch 100": ("insert batch 100", 1.0),
+    "pop+ack batch 1000": ("insert batch 1000", 1.0),
+    "push 1 x 256 callers": ("insert 1 x 32 connections", 2.0),
+    "pop+ack 1 x 64 consumers": ("cursor 1 x 16 connections", 2.0),
+    "ack batch 100": ("old ack batch 100", 1.5),
+}
+
+
+def main() -> None:
+    options = arguments()
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o711)
+        with EmbeddedServer.start(Path(directory) / "data") as server:
+            result = asyncio.run(measure(server.dsn("postgres"), options))
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "engine.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    show(result)
+    draw(result)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure the engine against bare rows on the same PostgreSQL.")
+    parser.add_argument("--quick", action="store_true", help="short rounds, no flatness table")
+    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds of each load (default 5)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="length of each round (default 2)")
+    parser.add_argument("--flat", choices=["none", "small", "full"], default="full", help="size of the flatness table")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.seconds, options.flat = 3, 1.0, "none"
+    return options
+
+
+async def measure(dsn: str, options: argparse.Namespace) -> dict[str, object]:
+    async with migrate.connect(dsn) as connection:
+        await migrate.up(connection)
+    pool = await asyncpg.create_pool(dsn, min_size=4, max_size=32)
+    engine = Engine(Database(dsn, PoolOptions(size=10)), listen_url=dsn, batch_limit=10_000)
+    async with engine:
+        await pool.execute(sql("setup"))
+        rates = await rates_of(Ceilings(pool), Verbs(engine), options)
+        acks = await ack_cost(pool, engine, 100, 20 if options.quick else 100)
+        rates["old ack batch 100"] = 100 / acks["old"]["seconds"]
+        rates["ack batch 100"] = 100 / acks["ours"]["seconds"]
+        flat = await flatness(engine, options.flat) if options.flat != "none" else []
+    await pool.close()
+    ratios = {
+        name: {"rate": rates[name], "ceiling": other, "ratio": rates[name] / rates[other], "goal": goal}
+        for name, (other, goal) in GOALS.items()
+    }
+    return {"rates": rates, "ratios": ratios, "ack": acks, "flatness": flat}
+
+
+async def rates_of(ceilings: Ceilings, verbs: Verbs, options: argparse.Namespace) -> dict[str, float]:
+    await verbs.prepare()
+    seconds = options.seconds
+    loads: dict[str, Callable[[], Awaitable[float]]] = {
+        "insert batch 100": lambda: ceilings.insert(seconds, 100, 4),
+        "push batch 100": lambda: verbs.push(seconds, 100, 4),
+        "pop+ack batch 100": lambda: verbs.pop_ack(seconds, 100, 8),
+        "insert batch 1000": lambda: ceilings.insert(seconds, 1000, 4),
+        "push batch 1000": lambda: verbs.push(seconds, 1000, 4),
+        "pop+ack batch 1000": lambda: verbs.pop_ack(seconds, 1000, 8),
+        "copy batch 1000": lambda: ceilings.copy(seconds, 1000, 4),
+        "insert 1 x 32 connections": lambda: ceilings.rows(seconds, 32),
+        "push 1 x 256 callers": lambda: verbs.push(seconds, 1, 256),
+        "push 1 x 1 caller": lambda: verbs.push(seconds, 1, 1),
+        "cursor 1 x 16 connections": lambda: ceilings.cursors(seconds, 16),
+        "pop+ack 1 x 64 consumers": lambda: verbs.pop_ack(seconds, 1, 64),
+        "pop+ack 1 x 1 consumer": lambda: verbs.pop_ack(seconds, 1, 1),
+    }
+    samples: dict[str, list[float]] = {name: [] for name in loads}
+    for number in range(options.rounds + 1):
+        for name, load in loads.items():
+            if name.startswith("pop+ack"):
+                await verbs.fill(60_000 if "1000" in name else 30_000)
+            rate = await load()
+            if number:  # the first round only warms up
+                samples[name].append(rate)
+        print(f"round {number} of {options.rounds}", file=sys.stderr)
+    return {name: statistics.median(values) for name, values in samples.items()}
+
+
+def show(result: dict[str, object]) -> None:
+    rates, ratios, acks = result["rates"], result["ratios"], result["ack"]
+    assert isinstance(rates, dict)
+    assert isinstance(ratios, dict)
+    assert isinstance(acks, dict)
+    for name, rate in rates.items():
+        print(f"{name:28} {rate:>12,.0f} msg/s")
+    print()
+    for name, row in ratios.items():
+        verdict = "ok" if row["ratio"] >= row["goal"] else "BELOW"
+        print(f"{name:28} {row['ratio']:6.2f} x {row['ceiling']:28} (goal {row['goal']:.1f}) {verdict}")
+    print()
+    for way, cost in acks.items():
+        print(f"ack of 100, {way:4}: {cost['rows']:6.1f} rows written, {cost['wal']:9,.0f} bytes of WAL")
+    for row in result["flatness"]:  # type: ignore[attr-defined]
+        print("  ".join(f"{key}={value}" for key, value in row.items()))
+
+
+def draw(result: dict[str, object]) -> None:
+    ratios = result["ratios"]
+    assert isinstance(ratios, dict)
+    figure, axes = plt.subplots(figsize=(9, 4))
+    axes.barh(list(ratios), [row["ratio"] for row in ratios.values()], color="#3b6ea5")
+    for place, row in enumerate(ratios.values()):
+        axes.plot([row["goal"], row["goal"]], [place - 0.4, place + 0.4], color="#c0392b")
+    axes.set_xlabel("times the bare ceiling of the same run (red: the goal)")
+    axes.invert_yaxis()
+    figure.tight_layout()
+    figure.savefig(RESULTS / "engine.png", dpi=110)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""The loads of `bench/engine.py`: each runs for some seconds and says how many messages a second it did."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+
+from queen.engine import Engine
+from queen.ids import uuid7s
+from queen.model import NewMessage, PopRequest
+
+if TYPE_CHECKING:
+    Pool = asyncpg.Pool[asyncpg.Record]
+
+PAYLOAD = json.dumps({"orderId": 123_456, "note": "x" * 165})
+PARTITIONS = 200
+QUEUE = "bench"
+GROUP = "bench"
+
+
+@cache
+def sql(name: str) -> str:
+    """The text of bench/sql/<name>.sql."""
+    return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+
+
+async def race(seconds: float, workers: int, work: Callable[[int, int], Awaitable[int]]) -> float:
+    """Let workers repeat `work(worker, turn)` until time is up; returns what they did per second."""
+    end = time.perf_counter() + seconds
+
+    async def run(worker: int) -> int:
+        done = turn = 0
+        while time.perf_counter() < end:
+            count = await work(worker, turn)
+            if count == 0:
+                break
+            done += count
+            turn += 1
+        return done
+
+    started = time.perf_counter()
+    done = await asyncio.gather(*(run(worker) for worker in range(workers)))
+    return sum(done) / (time.perf_counter() - started)
+
+
+class Ceilings:
+    """What the same PostgreSQL does with bare rows."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._seqs: dict[int, int] = {}
+
+    def _next(self, partition: int, count: int) -> range:
+        first = self._seqs.get(partition, 1)
+        self._seqs[partition] = first + count
+        return range(first, first + count)
+
+    async def insert(self, seconds: float, batch: int, workers: int) -> float:
+        """Multi-row INSERT with the same two unique indexes."""
+
+        async def work(worker: int, turn: int) -> int:
+            partition = worker * 50 + turn % 50
+            ids = uuid7s(batch)
+            async with self._pool.acquire() as connection:
+                await connection.execute(
+                    sql("insert"),
+                    [partition] * batch,
+                    list(self._next(partition, batch)),
+                    ids,
+                    [str(new) for new in ids],
+                    [PAYLOAD] * batch,
+                )
+            return batch
+
+        return await race(seconds, workers, work)
+
+    async def copy(self, seconds: float, batch: int, workers: int) -> float:
+        """COPY in text form."""
+
+        async def work(worker: int, turn: int) -> int:
+            partition = 10_000 + worker * 50 + turn % 50
+            rows = zip(self._next(partition, batch), uuid7s(batch), strict=True)
+            text = "".join(f"{partition}\t{s}\t{s}\t{i}\t2026-01-01\t{i}\t{PAYLOAD}\n" for s, i in rows)
+            async with self._pool.acquire() as connection:
+                await connection.copy_to_table(
+                    "messages",
+                    schema_name="bare",
+                    source=io.BytesIO(text.encode()),
+                    columns=["partition_id", "seq", "pos", "id", "created_at", "transaction_id", "payload"],
+                )
+            return batch
+
+        return await race(seconds, workers, work)
+
+    async def rows(self, seconds: float, workers: int) -> float:
+        """Connections that commit one bare row each."""
+
+        async def work(worker: int, _turn: int) -> int:
+            [new] = uuid7s(1)
+            async with self._pool.acquire() as connection:
+                seq = self._next(20_000 + worker, 1)[0]
+                await connection.execute(sql("insert_one"), 20_000 + worker, seq, new, str(new), PAYLOAD)
+            return 1
+
+        return await race(seconds, workers, work)
+
+    async def cursors(self, seconds: float, workers: int) -> float:
+        """Connections that commit one bare cursor update each, on rows of their own."""
+
+        async def work(worker: int, _turn: int) -> int:
+            async with self._pool.acquire() as connection:
+                await connection.execute(sql("move_cursor"), worker + 1)
+            return 1
+
+        return await race(seconds, workers, work)
+
+
+class Verbs:
+    """What our verbs do on it, with default settings."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def prepare(self) -> None:
+        """Make the queue, its partitions and its group."""
+        await self._engine.push(
+            [NewMessage(queue=QUEUE, partition=f"p{n}", payload=PAYLOAD) for n in range(PARTITIONS)]
+        )
+        await self._engine.register(QUEUE, GROUP)
+
+    async def push(self, seconds: float, batch: int, workers: int) -> float:
+        """Push batches to one partition each, with transaction ids of the caller's."""
+
+        async def work(worker: int, turn: int) -> int:
+            partition = f"p{(worker * 7 + turn) % PARTITIONS}"
+            names = [str(new) for new in uuid7s(batch)]
+            await self._engine.push(
+                [NewMessage(queue=QUEUE, partition=partition, payload=PAYLOAD, transaction_id=name) for name in names]
+            )
+            return batch
+
+        return await race(seconds, workers, work)
+
+    async def pop_ack(self, seconds: float, batch: int, workers: int) -> float:
+        """Pop a batch and acknowledge it, again and again."""
+
+        async def work(_worker: int, _turn: int) -> int:
+            messages = await self._engine.pop(PopRequest(queue=QUEUE, group=GROUP, batch=batch))
+            await self._engine.ack_messages(messages)
+            return len(messages)
+
+        return await race(seconds, workers, work)
+
+    async def fill(self, count: int) -> None:
+        """Have at least so many messages waiting."""
+        for start in range(0, count, 1000):
+            await self._engine.push(
+                [NewMessage(queue=QUEUE, partition=f"p{(start // 1000) % PARTITIONS}", payload=PAYLOAD)] * 1000
+            )
+
+
+async def ack_cost(pool: Pool, engine: Engine, batch: int, times: int) -> dict[str, dict[str, Any]]:
+    """Median time, rows written and write-ahead log of one batch acknowledgement: the old way and ours.
+
+    Both on one connection, in turns, so that the server's counters belong to the statement just run.
+    """
+    await Verbs(engine).fill(batch * (times + 10))
+    samples: dict[str, list[tuple[float, int, int]]] = {"old": [], "ours": []}
+    async with pool.acquire() as connection:
+
+        async def counters() -> tuple[int, int]:
+            await connection.execute(sql("flush_stats"))
+            return await connection.fetchval(sql("wal")), await connection.fetchval(sql("rows_written"))
+
+        for turn in range(times):
+            ids = uuid7s(batch)
+            [lease] = uuid7s(1)
+            await connection.execute(sql("lease_status"), ids)
+            lane = await connection.fetchrow(sql("pop_lane"), QUEUE, GROUP, batch, lease)
+            calls = {
+                "old": (sql("ack_status"), ids, turn % 1000 + 1),
+                "ours": (sql("ack_lane"), lane["partition_id"], GROUP, lease, lane["last_seq"]),
+            }
+            for way in ("old", "ours") if turn % 2 else ("ours", "old"):
+                wal, rows = await counters()
+                started = time.perf_counter()
+                await connection.execute(*calls[way])
+                spent = time.perf_counter() - started
+                after_wal, after_rows = await counters()
+                samples[way].append((spent, after_rows - rows, after_wal - wal))
+    return {
+        way: dict(zip(("seconds", "rows", "wal"), map(statistics.median, zip(*values, strict=True)), strict=True))
+        for way, values in samples.items()
+    }

@@ -1,0 +1,2 @@
+-- Settle the tables before measuring.
+vacuum (analyze) queen.messages, queen.partitions, queen.partition_consumers
