@@ -85,6 +85,9 @@ async def test_dead_letters_are_listed_redriven_and_purged(q: queen.Client) -> N
     assert {letter.group for letter in letters} == {QUEUE_MODE}
     assert len(await q.dead_letters.list("orders", limit=1, offset=1)) == 1
 
+    assert await q.dead_letters.get(letters[0].id) == letters[0]
+    with pytest.raises(queen.MessageNotFound):
+        await q.dead_letters.get(12345)
     found = await q.dead_letters.redrive("orders", error_contains="timeout", dry_run=True)
     assert (found.matched, found.redriven) == (2, 0)
     (bad,) = [letter for letter in letters if letter.error == "no address"]

@@ -1,6 +1,6 @@
 """The command line: `queen COMMAND`. Each group of commands is a module of its own, loaded when used.
 
-Exit codes: 0 done, 1 went wrong, 2 wrong usage or settings, 4 refused, 5 not available.
+Exit codes: 0 done, 1 went wrong, 2 wrong usage or settings, 3 not found, 4 refused, 5 not available.
 """
 
 from __future__ import annotations
@@ -15,17 +15,34 @@ from queen import __version__
 from queen.config import ConfigError
 from queen.db.embedded import EmbeddedServerError
 from queen.db.migrate import MigrationError
+from queen.errors import QueenError
 
 COMMANDS = {
+    "ack": "queen.cli.ack",
+    "bench": "queen.cli.bench",
+    "completion": "queen.cli.completion",
+    "dlq": "queen.cli.dlq",
+    "doctor": "queen.cli.doctor",
+    "group": "queen.cli.group",
+    "init": "queen.cli.init",
     "migrate": "queen.cli.migrate",
+    "pop": "queen.cli.pop",
+    "push": "queen.cli.push",
+    "queue": "queen.cli.queue",
     "serve": "queen.cli.serve",
+    "spark": "queen.cli.spark",
+    "stats": "queen.cli.stats",
+    "tail": "queen.cli.tail",
+    "trace": "queen.cli.trace",
 }
 EXIT_CODES: dict[type[Exception], int] = {
     ConfigError: 2,
     MigrationError: 4,
     EmbeddedServerError: 5,
     OSError: 5,
+    QueenError: 4,
 }
+BY_STATUS = {400: 2, 404: 3, 503: 5}
 
 
 class LazyGroup(click.Group):
@@ -46,6 +63,8 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except tuple(EXIT_CODES) as error:
             code = next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
+            if isinstance(error, QueenError):
+                code = BY_STATUS.get(error.status, code)
             click.echo(f"queen: {error}", err=True)
             ctx.exit(code)
 

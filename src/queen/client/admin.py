@@ -132,6 +132,10 @@ class DeadLetters:
         selection = Selection(queue=queue, group=group, error_contains=error_contains)
         return await self._client.retry.run(lambda: self._client.transport.dead_letters(selection, limit, offset))
 
+    async def get(self, number: int) -> DeadLetter:
+        """One dead letter by its number; raises MessageNotFound."""
+        return await self._client.retry.run(lambda: self._client.transport.dead_letter(number))
+
     async def redrive(
         self,
         queue: str | None = None,

@@ -32,7 +32,7 @@ from queen.engine.groups import Groups
 from queen.engine.reading import MAX_PAGE, Window
 from queen.engine.resources import QueueReport, Resources
 from queen.engine.traces import Traces
-from queen.errors import InternalError, QueueNotFound
+from queen.errors import InternalError, MessageNotFound, QueueNotFound
 from queen.model import (
     Ack,
     Acked,
@@ -281,6 +281,13 @@ class DirectTransport:
         wanted = Wanted(queue=selection.queue, group=selection.group, error_contains=selection.error_contains)
         page, _ = await self.engine.dead_letters.browse(wanted, Window(limit=limit, offset=offset))
         return [DeadLetter(**_shared(DeadLetter, one), error=one.error_message) for one in page.items]
+
+    async def dead_letter(self, number: int) -> DeadLetter:
+        """One dead letter."""
+        found = await self.engine.dead_letters.get(number)
+        if found is None:
+            raise MessageNotFound(f"there is no dead letter {number}")
+        return DeadLetter(**_shared(DeadLetter, found), error=found.error_message)
 
     async def redrive(
         self, selection: Selection, *, to_queue: str | None, payload: str | None, limit: int, dry_run: bool

@@ -296,22 +296,12 @@ class HttpTransport(HttpVerbs):
         query = {**_selected(selection), "limit": limit, "offset": offset}
         query.pop("ids", None)
         found: _DeadLetters = await self._need("GET", "/api/v1/dlq", _DeadLetters, query=query)
-        return [
-            DeadLetter(
-                id=number("dead-letter", one.dead_letter_id),
-                queue=one.queue,
-                partition=one.partition,
-                group=one.consumer_group,
-                message_id=one.id,
-                transaction_id=one.transaction_id,
-                error=one.error_message or "",
-                retry_count=one.retry_count,
-                payload=bytes(one.data).decode(),
-                created_at=one.created_at,
-                failed_at=one.failed_at,
-            )
-            for one in found.messages
-        ]
+        return [_dead_letter(one) for one in found.messages]
+
+    async def dead_letter(self, number: int) -> DeadLetter:
+        """One dead letter."""
+        wire = to_wire("dead-letter", number)
+        return _dead_letter(await self._need("GET", f"/api/v1/dlq/{wire}", _DeadLetter))
 
     async def redrive(
         self, selection: Selection, *, to_queue: str | None, payload: str | None, limit: int, dry_run: bool
@@ -354,6 +344,22 @@ class HttpTransport(HttpVerbs):
                 )
             )
         return made
+
+
+def _dead_letter(one: _DeadLetter) -> DeadLetter:
+    return DeadLetter(
+        id=number("dead-letter", one.dead_letter_id),
+        queue=one.queue,
+        partition=one.partition,
+        group=one.consumer_group,
+        message_id=one.id,
+        transaction_id=one.transaction_id,
+        error=one.error_message or "",
+        retry_count=one.retry_count,
+        payload=bytes(one.data).decode(),
+        created_at=one.created_at,
+        failed_at=one.failed_at,
+    )
 
 
 def _quoted(name: str) -> str:

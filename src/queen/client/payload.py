@@ -40,7 +40,7 @@ def encode(data: object) -> str:
 
 @lru_cache(maxsize=256)
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind, dec_hook=_decode_other)
+    return msgspec.json.Decoder(Any if kind is object else kind, dec_hook=_decode_other)
 
 
 def decode(payload: str, kind: Any) -> Any:

@@ -127,6 +127,11 @@ class DeadLetters:
         )
         return result
 
+    def get(self, number: int) -> DeadLetter:
+        """One dead letter by its number; raises MessageNotFound."""
+        result: DeadLetter = self._portal.run(self._inner.get(number))
+        return result
+
     def redrive(
         self,
         queue: str | None = None,

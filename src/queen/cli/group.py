@@ -1,0 +1,97 @@
+"""`queen group`: look at consumer groups and move them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import click
+import msgspec
+
+from queen.cli.target import Target, confirm, targeted
+from queen.client.client import Client
+from queen.model import QUEUE_MODE
+
+
+@click.group()
+def command() -> None:
+    """Look at consumer groups and move them."""
+
+
+@command.command()
+@click.option("--queue", help="Only the groups of this queue.")
+@targeted
+def ls(target: Target, queue: str | None) -> None:
+    """List the groups with how far behind they are."""
+    found = target.run(lambda client: client.groups.list(queue))
+    target.rows([msgspec.structs.asdict(one) for one in found], "no groups yet: the first pop of a queue makes one")
+
+
+@command.command()
+@click.argument("group")
+@targeted
+def show(target: Target, group: str) -> None:
+    """Show a group partition by partition, the furthest behind first."""
+    found = target.run(lambda client: client.groups.get(group))
+    if not found:
+        click.echo(f"queen: there is no group {group!r}", err=True)
+        raise SystemExit(3)
+    target.rows([msgspec.structs.asdict(one) for one in found])
+
+
+@command.command()
+@click.argument("queue")
+@click.argument("group", default=QUEUE_MODE)
+@click.option("--to", required=True, help="start, end, a time such as 2026-11-15T04:00:00Z, or a seq.")
+@click.option("--partition", help="Only this partition.")
+@click.option("--dry-run", is_flag=True, help="Only tell what would happen.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@targeted
+def seek(target: Target, queue: str, group: str, to: str, partition: str | None, *, dry_run: bool, yes: bool) -> None:
+    """Move a group; without a name, queue mode. Leases it holds end."""
+    where = _place(to)
+
+    async def work(client: Client) -> None:
+        found = await client.groups.seek(queue, group, to=where, partition=partition, dry_run=True)
+        facts = msgspec.structs.asdict(found)
+        if not dry_run:
+            confirm(
+                f"This delivers {found.redelivered:,} messages again and skips {found.skipped:,}, "
+                f"on {found.partitions:,} partitions of {queue}.",
+                yes=yes,
+            )
+            facts = msgspec.structs.asdict(await client.groups.seek(queue, group, to=where, partition=partition))
+        target.one({"queue": queue, "group": group, "dry_run": dry_run, **facts})
+
+    target.run(work)
+
+
+def _place(to: str) -> str | int | datetime:
+    if to in ("start", "end"):
+        return to
+    if to.isdigit():
+        return int(to)
+    try:
+        time = datetime.fromisoformat(to)
+    except ValueError:
+        raise click.UsageError(f"--to {to!r} must be start, end, an ISO time, or a seq") from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+@command.command()
+@click.argument("group")
+@click.option("--queue", help="Only on this queue.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@targeted
+def rm(target: Target, group: str, queue: str | None, *, yes: bool) -> None:
+    """Forget a group: its cursors and where it started."""
+
+    async def work(client: Client) -> None:
+        lanes = [one for one in await client.groups.get(group) if queue in (None, one.queue)]
+        if not lanes:
+            click.echo(f"queen: there is no group {group!r}", err=True)
+            raise SystemExit(3)
+        confirm(f"This forgets where {group} is on {len(lanes):,} partitions.", yes=yes)
+        count = await client.groups.delete(group, queue=queue)
+        target.done(f"{group} forgotten on {count:,} partitions", group=group, partitions=count)
+
+    target.run(work)

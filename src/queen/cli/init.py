@@ -1,0 +1,54 @@
+"""`queen init`: make a database ready."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from queen.cli.target import Target, confirm, targeted
+from queen.db import migrate
+from queen.db.embedded import EmbeddedServer
+from queen.db.pool import Database
+from queen.errors import SchemaOutdated, StoreUnavailable
+from queen.sql import query
+
+
+@click.command()
+@click.option("--reset", is_flag=True, help="Drop everything of Queen's first.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@targeted
+def command(target: Target, *, reset: bool, yes: bool) -> None:
+    """Make a database ready: create the schema, or bring it up to date."""
+    if target.url is not None and target.url.startswith("http"):
+        raise click.UsageError("init works on a database: give --url postgresql://..., or none for the embedded one")
+    if target.url is not None:
+        asyncio.run(_prepare(target, target.url, reset=reset, yes=yes))
+        return
+    with EmbeddedServer.start(target.settings.data_dir) as server:
+        asyncio.run(_prepare(target, server.dsn(), reset=reset, yes=yes))
+
+
+async def _prepare(target: Target, url: str, *, reset: bool, yes: bool) -> None:
+    if reset:
+        queues, messages = await _contents(url)
+        confirm(f"This drops {queues:,} queues with {messages:,} messages, and all workflows.", yes=yes)
+    applied: list[str] = []
+    try:
+        async with migrate.connect(url) as connection:
+            for migrations in reversed(list(migrate.SETS.values())) if reset else ():
+                await migrate.down(connection, migrations, to=0)
+            for migrations in migrate.SETS.values():
+                applied += await migrate.up(connection, migrations)
+    except ConnectionError as error:
+        raise StoreUnavailable(str(error)) from error
+    target.done(f"ready, {len(applied)} files applied" if applied else "ready, nothing to do", applied=len(applied))
+
+
+async def _contents(url: str) -> tuple[int, int]:
+    async with Database(url) as database:
+        try:
+            row = await database.fetchrow(query("client/contents"))
+        except SchemaOutdated:
+            return 0, 0
+        return row["queues"], row["messages"]

@@ -1,0 +1,123 @@
+"""`queen queue`: look at queues and change them."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from queen.cli.target import Target, confirm, targeted
+from queen.client.client import Client
+from queen.model import QueueConfig
+
+
+@click.group()
+def command() -> None:
+    """Look at queues and change them."""
+
+
+@command.command()
+@targeted
+def ls(target: Target) -> None:
+    """List the queues with what waits in them."""
+    found = target.run(lambda client: client.queues.list())
+    target.rows([msgspec.structs.asdict(one) for one in found], "no queues yet: `queen push QUEUE JSON` makes one")
+
+
+@command.command()
+@click.argument("queue")
+@click.option("--partitions", default=20, show_default=True, help="How many partitions to show.")
+@targeted
+def show(target: Target, queue: str, partitions: int) -> None:
+    """Show a queue's configuration and its fullest partitions."""
+
+    async def work(client: Client) -> None:
+        config = await client.queues.get(queue)
+        lanes = [msgspec.structs.asdict(one) for one in await client.queues.partitions(queue, limit=partitions)]
+        if not target.as_table:
+            target.one({**msgspec.structs.asdict(config), "lanes": lanes})
+            return
+        target.one(msgspec.structs.asdict(config))
+        click.echo()
+        target.rows(lanes, "no partitions yet")
+
+    target.run(work)
+
+
+@command.command()
+@click.argument("queue")
+@click.argument("options", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--namespace", help="Namespace for pops across queues.")
+@click.option("--task", help="Task for pops across queues.")
+@targeted
+def configure(target: Target, queue: str, options: tuple[str, ...], namespace: str | None, task: str | None) -> None:
+    """Make a queue or change it: `queen queue configure orders lease_time=60 retry_limit=5`.
+
+    Options left out keep their value. `queen queue show` lists them.
+    """
+    given = dict(_option(text) for text in options)
+    made = target.run(lambda client: client.queues.configure(queue, namespace=namespace, task=task, **given))
+    target.one(msgspec.structs.asdict(made))
+
+
+def _option(text: str) -> tuple[str, object]:
+    name, equals, value = text.partition("=")
+    if not equals or name not in QueueConfig.__struct_fields__:
+        raise click.UsageError(f"{text!r} must be NAME=VALUE with a name that `queen queue show` lists")
+    try:
+        return name, msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return name, value
+
+
+@command.command()
+@click.argument("queue")
+@targeted
+def pause(target: Target, queue: str) -> None:
+    """Hand out nothing more; pushes go on."""
+    target.run(lambda client: client.queues.pause(queue))
+    target.done(f"{queue} is paused", queue=queue, paused=True)
+
+
+@command.command()
+@click.argument("queue")
+@targeted
+def resume(target: Target, queue: str) -> None:
+    """Hand out again."""
+    target.run(lambda client: client.queues.resume(queue))
+    target.done(f"{queue} hands out again", queue=queue, paused=False)
+
+
+@command.command()
+@click.argument("queue")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@targeted
+def clear(target: Target, queue: str, *, yes: bool) -> None:
+    """Remove all messages of a queue; its configuration stays."""
+
+    async def work(client: Client) -> None:
+        confirm(f"This removes {await _kept(client, queue):,} messages of {queue}.", yes=yes)
+        removed = await client.queues.clear(queue)
+        target.done(f"{removed:,} messages removed", queue=queue, removed=removed)
+
+    target.run(work)
+
+
+@command.command()
+@click.argument("queue")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@targeted
+def rm(target: Target, queue: str, *, yes: bool) -> None:
+    """Remove a queue with everything in it."""
+
+    async def work(client: Client) -> None:
+        kept = await _kept(client, queue)
+        confirm(f"This removes the queue {queue} with {kept:,} messages, its groups and dead letters.", yes=yes)
+        await client.queues.delete(queue)
+        target.done(f"{queue} removed", queue=queue, removed=kept)
+
+    target.run(work)
+
+
+async def _kept(client: Client, queue: str) -> int:
+    await client.queues.get(queue)
+    return next((one.total for one in await client.queues.list() if one.name == queue), 0)

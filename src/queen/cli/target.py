@@ -1,0 +1,77 @@
+"""What a command talks to: a broker, a database, or the embedded server; and how it shows what it found."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import click
+
+from queen import config
+from queen.cli.output import Output
+from queen.client.client import Client
+from queen.client.connect import connect
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Target(Output):
+    """Where a command works, and how it shows results."""
+
+    def __init__(self, url: str | None, file: Path | None, data_dir: Path | None, shape: str | None) -> None:
+        super().__init__(shape)
+        self.settings = config.load(file, flags={"data_dir": data_dir})
+        self.url = url or self.settings.database_url
+
+    def client(self) -> Client:
+        """A client, not yet open."""
+        return connect(
+            self.url,
+            encryption_keys=self.settings.encryption_keys,
+            pooler=self.settings.pooler,
+            listen_url=self.settings.listen_url,
+            data_dir=self.settings.data_dir,
+        )
+
+    def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """Do something with an open client."""
+
+        async def main() -> T:
+            async with self.client() as client:
+                return await work(client)
+
+        return asyncio.run(main())
+
+
+def targeted(command: Callable[Concatenate[Target, P], T]) -> Callable[P, T]:
+    """Give a command its target, and the options that choose it."""
+
+    @click.option("--url", envvar="QUEEN_URL", help="Broker (http://...) or database (postgresql://...).")
+    @click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="Configuration file.")
+    @click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), help="Where the embedded one lives.")
+    @click.option(
+        "-o", "--output", "shape", type=click.Choice(["table", "json"]), help="Table on a terminal, else JSON."
+    )
+    @functools.wraps(command)
+    def run(*args: Any, **options: Any) -> T:
+        chosen = [options.pop(name) for name in ("url", "file", "data_dir", "shape")]
+        return command(Target(*chosen), *args, **options)
+
+    return run
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something that cannot be undone; `--yes` answers for scripts. Refused: exit code 4."""
+    if yes:
+        return
+    try:
+        agreed = click.confirm(f"{question} Go on?", err=True)
+    except click.Abort:
+        agreed = False
+    if not agreed:
+        click.echo("queen: nothing was done", err=True)
+        raise SystemExit(4)

@@ -1,0 +1,2 @@
+-- Which server process answers.
+select pg_backend_pid() as pid
