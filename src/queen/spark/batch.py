@@ -26,7 +26,7 @@ class PushDown:
     (spark.sql.python.filterPushdown.enabled); one that is not overridden it just does not call then.
     """
 
-    __func__ = DataSourceReader.pushFilters
+    __func__ = staticmethod(DataSourceReader.pushFilters)
 
     def __init__(self, conditions: Conditions) -> None:
         self._conditions = conditions

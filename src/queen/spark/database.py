@@ -4,26 +4,78 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import adbc_driver_manager
 import adbc_driver_postgresql
-import adbc_driver_postgresql.dbapi as driver
 import pyarrow as pa
+from adbc_driver_manager._reader import AdbcRecordBatchReader
 
 from queen.spark.errors import SparkError
 from queen.sql import query
 
 T = TypeVar("T")
-Batches = list[pa.RecordBatch]
 PATIENCE = 30.0
 STATEMENT_LIMIT = "600000"
 BATCH_BYTES = str(1 << 20)
 CONFLICTS = ("40001", "40P01")
+
+
+class Connection:
+    """ADBC itself rather than its DB-API, which loads pandas: workers are many and short-lived."""
+
+    def __init__(self, url: str) -> None:
+        self._database = adbc_driver_postgresql.connect(url)
+        try:
+            self._connection = adbc_driver_manager.AdbcConnection(self._database)
+            self._connection.set_autocommit(False)
+        except BaseException:
+            self._database.close()
+            raise
+
+    def fetch(self, statement: str, values: Sequence[str] = (), *, bulk: bool = False) -> pa.Table:
+        """What a statement returns; in bulk by COPY, which takes no values."""
+        with adbc_driver_manager.AdbcStatement(self._connection) as prepared:
+            prepared.set_options(
+                **{
+                    adbc_driver_postgresql.StatementOptions.USE_COPY.value: str(bulk).lower(),
+                    adbc_driver_postgresql.StatementOptions.BATCH_SIZE_HINT_BYTES.value: BATCH_BYTES,
+                }
+            )
+            prepared.set_sql_query(statement)
+            if values:
+                names = [f"value_{number}" for number in range(len(values))]
+                prepared.bind(pa.RecordBatch.from_arrays([one_text(value) for value in values], names=names))
+            stream, _ = prepared.execute_query()
+            return AdbcRecordBatchReader._import_from_c(stream.address).read_all()
+
+    def copy(self, table: str, reader: pa.RecordBatchReader) -> int:
+        """Append the rows to a table of our schema by COPY."""
+        with adbc_driver_manager.AdbcStatement(self._connection) as prepared:
+            prepared.set_options(
+                **{
+                    adbc_driver_manager.StatementOptions.INGEST_TARGET_TABLE.value: table,
+                    adbc_driver_manager.StatementOptions.INGEST_TARGET_DB_SCHEMA.value: "queen",
+                    adbc_driver_manager.StatementOptions.INGEST_MODE.value: "adbc.ingest.mode.append",
+                }
+            )
+            prepared.bind_stream(reader)
+            return int(prepared.execute_update())
+
+    def commit(self) -> None:
+        """End the transaction; the next statement begins another."""
+        self._connection.commit()
+
+    def close(self) -> None:
+        """End the connection, whatever state it is in."""
+        for part in (self._connection, self._database):
+            with suppress(adbc_driver_manager.Error):
+                part.close()
 
 
 class Database:
@@ -36,7 +88,7 @@ class Database:
     def __init__(self, url: str, *, patience: float = PATIENCE) -> None:
         self._url = url
         self._patience = patience
-        self._connection: Any = None
+        self._connection: Connection | None = None
 
     def rows(self, name: str, **ask: object) -> list[dict[str, Any]]:
         """The answer as dictionaries."""
@@ -55,23 +107,21 @@ class Database:
         """A page of rows, and what is missing from it, as of one moment."""
 
         def both() -> tuple[pa.Table, list[dict[str, Any]]]:
-            with self._open().cursor() as cursor:
-                cursor.execute(query("spark/begin_page"))
-            table = self._answer(name, ask, bulk=True)
-            missing: list[dict[str, Any]] = self._answer(check, ask, bulk=False).to_pylist()
-            self._open().commit()
+            connection = self._open()
+            connection.fetch(query("spark/begin_page"))
+            table = self._answer(connection, name, ask, bulk=True)
+            missing: list[dict[str, Any]] = self._answer(connection, check, ask, bulk=False).to_pylist()
+            connection.commit()
             return table, missing
 
         return self._persist(both)
 
     def copy(self, table: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
         """Append rows to a table by COPY, all or none. Not asked again: the batches are gone then."""
-        connection = self._open()
         refused: list[SparkError] = []
         try:
-            with connection.cursor() as cursor:
-                reader = pa.RecordBatchReader.from_batches(schema, keeping(batches, refused))
-                count: int = cursor.adbc_ingest(table, reader, mode="append", db_schema_name="queen")
+            connection = self._open()
+            count = connection.copy(table, pa.RecordBatchReader.from_batches(schema, keeping(batches, refused)))
             connection.commit()
         except adbc_driver_manager.Error as error:
             self.close()
@@ -82,33 +132,22 @@ class Database:
         """End the connection; the next question makes a new one."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(adbc_driver_manager.Error):
-                connection.close()
+            connection.close()
 
-    def _open(self) -> Any:
+    def _open(self) -> Connection:
         if self._connection is None:
-            self._connection = driver.connect(with_limits(self._url))
+            self._connection = Connection(with_limits(self._url))
         return self._connection
 
     def _run(self, name: str, ask: dict[str, object], *, bulk: bool) -> pa.Table:
-        table = self._answer(name, ask, bulk=bulk)
-        self._open().commit()
+        connection = self._open()
+        table = self._answer(connection, name, ask, bulk=bulk)
+        connection.commit()
         return table
 
-    def _answer(self, name: str, ask: dict[str, object], *, bulk: bool) -> pa.Table:
-        connection = self._open()
-        with connection.cursor() as cursor:
-            cursor.execute(query("spark/ask"), (json.dumps(ask), STATEMENT_LIMIT))
-            cursor.fetchall()
-        with connection.cursor() as cursor:
-            cursor.adbc_statement.set_options(
-                **{
-                    adbc_driver_postgresql.StatementOptions.USE_COPY.value: str(bulk).lower(),
-                    adbc_driver_postgresql.StatementOptions.BATCH_SIZE_HINT_BYTES.value: BATCH_BYTES,
-                }
-            )
-            cursor.execute(query(f"spark/{name}"))
-            return cursor.fetch_arrow_table()
+    def _answer(self, connection: Connection, name: str, ask: dict[str, object], *, bulk: bool) -> pa.Table:
+        connection.fetch(query("spark/ask"), [json.dumps(ask), STATEMENT_LIMIT])
+        return connection.fetch(query(f"spark/{name}"), bulk=bulk)
 
     def _persist(self, attempt: Callable[[], T]) -> T:
         deadline = time.monotonic() + self._patience
@@ -131,6 +170,12 @@ def keeping(batches: Iterable[pa.RecordBatch], refused: list[SparkError]) -> Ite
     except SparkError as error:
         refused.append(error)
         raise
+
+
+def one_text(value: str) -> pa.Array:
+    """An array of one text, made from its bytes: `pa.array` would load pandas to see whether it is one of its own."""
+    data = value.encode()
+    return pa.StringArray.from_buffers(1, pa.py_buffer(struct.pack("=2i", 0, len(data))), pa.py_buffer(data))
 
 
 def with_limits(url: str) -> str:

@@ -20,7 +20,8 @@ from queen.spark.errors import SparkError, plainly
 from queen.spark.options import SinkOptions, sink_options, source_options, words
 from queen.spark.sink import BatchWriter, StreamWriter
 from queen.spark.staging import require_fitting
-from queen.spark.stream import StreamReader
+from queen.spark.stream import RefusedReader, StreamReader
+from queen.spark.tables import TableReader, table_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,17 +44,26 @@ class QueenDataSource(DataSource):
     @plainly()
     def schema(self) -> StructType:
         """The columns, or those that the option `columns` names."""
-        return chosen(MESSAGES, words(self.options.get("columns") or ""))
+        return chosen(self._table(), words(self.options.get("columns") or ""))
 
     @plainly()
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""
-        return BatchReader(source_options(self.options), checked(schema, MESSAGES))
+        options = source_options(self.options)
+        kind = BatchReader if options.table == "messages" else TableReader
+        return kind(options, checked(schema, self._table()))
 
-    @plainly()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """For `spark.readStream`."""
-        return StreamReader(source_options(self.options, streaming=True), checked(schema, MESSAGES))
+        """For `spark.readStream`. An error here would come out garbled, so the reader raises it when it is asked."""
+        try:
+            options = source_options(self.options, streaming=True)
+            if options.table != "messages":
+                raise SparkError("INVALID_OPTION", f"table {options.table!r} can be read in batch only")
+            if options.assign is not None:
+                raise SparkError("INVALID_OPTION", "option `assign` is for batch reads; a stream reads whole queues")
+            return StreamReader(options, checked(schema, MESSAGES))
+        except SparkError as error:
+            return RefusedReader(error)
 
     @plainly()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
@@ -64,6 +74,9 @@ class QueenDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802
         """For `df.writeStream`."""
         return StreamWriter(self._sink_options(schema, overwrite=overwrite))
+
+    def _table(self) -> StructType:
+        return table_schema(self.options.get("table") or "messages")
 
     def _sink_options(self, schema: StructType, *, overwrite: bool) -> SinkOptions:
         options = sink_options(self.options)

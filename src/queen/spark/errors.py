@@ -32,6 +32,9 @@ class SparkError(QueenError):
         super().__init__(message, figures=figures)
         self.code = code
 
+    def __reduce__(self) -> tuple[type[SparkError], tuple[str, str, dict[str, Any]]]:
+        return SparkError, (self.code, self.message, dict(self.figures))
+
     def __str__(self) -> str:
         return f"{self.message} [{self.code}]"
 

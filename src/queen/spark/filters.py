@@ -7,10 +7,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
 
 TICK = timedelta(microseconds=1)
 SEQ_END = 2**63 - 1
+NEVER_NULL = ("queue", "partition", "partition_id", "seq", "id", "transaction_id", "payload", "created_at")
 
 
 @dataclass(slots=True)
@@ -25,6 +35,8 @@ class Conditions:
 
     def take(self, condition: Filter) -> bool:
         """Take a condition over, if it can be."""
+        if isinstance(condition, IsNotNull):
+            return condition.attribute[0] in NEVER_NULL
         if isinstance(condition, EqualTo | In):
             return self._take_values(condition)
         if isinstance(condition, GreaterThan | GreaterThanOrEqual):

@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from queen.engine.encryption import KeyRing
 from queen.spark.database import Database
 from queen.spark.offsets import Position
 from queen.spark.options import SourceOptions, words
 from queen.spark.planning import Slice, lost, pack
+
+if TYPE_CHECKING:
+    from queen.engine.encryption import KeyRing
 
 PAGE = 32_768
 KEY_VARIABLES = ("QUEEN_ENCRYPTION_KEYS", "QUEEN_ENCRYPTION_KEY")
@@ -92,4 +94,6 @@ def opened(payloads: pa.Array, sealed: pa.Array) -> pa.Array:
 
 def key_ring() -> KeyRing:
     """The keys this process was given."""
+    from queen.engine.encryption import KeyRing  # noqa: PLC0415 - costly to load in every worker, and seldom needed
+
     return KeyRing(words(next((os.environ[name] for name in KEY_VARIABLES if os.environ.get(name)), "")))

@@ -18,7 +18,6 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from queen.spark.database import Database
 from queen.spark.errors import SparkError, plainly
 from queen.spark.options import SinkOptions
-from queen.spark.reading import key_ring
 from queen.spark.staging import STAGE, Stager
 
 SMALL_BATCH = 10_000
@@ -46,7 +45,7 @@ def stage(options: SinkOptions, sink: str, batches: Iterator[pa.RecordBatch]) ->
     database = Database(options.address)
     try:
         sealed = [row["name"] for row in database.rows("queues") if row["encryption_enabled"]]
-        stager = Stager(options, number, task, sealed, key_ring())
+        stager = Stager(options, number, task, sealed)
         table = database.row("open_stage", sink=sink)["stage"]
         rows = database.copy(table, stager.stage_batches(chain([first], batches)), STAGE)
     finally:

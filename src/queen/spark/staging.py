@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import DataType, StringType, StructType, TimestampType
 
-from queen.engine.encryption import KeyRing
 from queen.spark.columns import MESSAGES
 from queen.spark.errors import SparkError
 from queen.spark.options import SinkOptions
+from queen.spark.reading import key_ring
 
 TAKEN: Final[dict[str, DataType]] = {
     "queue": StringType(),
@@ -76,7 +76,6 @@ class Stager:
     stage: int
     task: int
     sealed_queues: Sequence[str]
-    ring: KeyRing
 
     def stage_batches(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches in the shape of the stage table, numbered in order."""
@@ -92,8 +91,9 @@ class Stager:
         payload = pc.fill_null(batch.column("payload"), "null")
         sealed = pc.is_in(queue, value_set=pa.array(self.sealed_queues, pa.string()))
         if sealed.true_count:
+            ring = key_ring()
             pairs = zip(payload.to_pylist(), sealed.to_pylist(), strict=True)
-            payload = pa.array([self.ring.seal(text) if seal else text for text, seal in pairs])
+            payload = pa.array([ring.seal(text) if seal else text for text, seal in pairs])
         columns = [
             pa.array(np.full(count, self.stage)),
             pa.array(np.arange(place, place + count)),

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from queen.spark import reading
 from queen.spark.database import Database
-from queen.spark.errors import plainly
+from queen.spark.errors import SparkError, plainly
 from queen.spark.mirror import Mirror
 from queen.spark.offsets import Position
 from queen.spark.options import SourceOptions
@@ -141,3 +141,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         self._waiting_since = None
         return True
+
+
+class RefusedReader(DataSourceStreamReader):
+    """Stands for a stream that cannot be, and says why."""
+
+    def __init__(self, error: SparkError) -> None:
+        self._error = error
+
+    @plainly()
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Raise the reason."""
+        raise self._error
+
+    @plainly()
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Raise the reason."""
+        raise self._error
+
+    @plainly()
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Raise the reason."""
+        raise self._error
+
+    @plainly()
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Raise the reason."""
+        raise self._error

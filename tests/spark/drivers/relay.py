@@ -1,0 +1,77 @@
+"""A driver of its own: relays the queue `in` to the queue `out` until nothing is left, and stumbles when told to.
+
+    python relay.py URL DIRECTORY MASTER
+
+In the directory: the checkpoint; `fail-commit`, if it is there, makes the sink fail once after it stored a batch.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from queen.spark import QueenDataSource, session
+from queen.spark.sink import StreamWriter
+
+ROWS_PER_TRIGGER = 2500
+ROWS_PER_TASK = 700
+
+
+class StumblingWriter(StreamWriter):
+    """Fails where it hurts: in a task after its rows are staged, and on the driver after a batch is stored."""
+
+    flag: Path
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        message = super().write(iterator)
+        context = TaskContext.get()
+        if context is not None and context.attemptNumber() == 0 and context.partitionId() == 1:
+            raise RuntimeError("told to fail after staging")
+        return message
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        super().commit(messages, batchId)
+        if self.flag.exists():
+            self.flag.unlink()
+            raise RuntimeError("told to fail after storing")
+
+
+class StumblingSource(QueenDataSource):
+    """The format `stumbling`: `queen` with a sink that fails."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "stumbling"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        writer = StumblingWriter(self._sink_options(schema, overwrite=overwrite))
+        writer.flag = Path(self.options["flag"])
+        return writer
+
+
+def main(url: str, directory: Path, master: str) -> None:
+    settings = {"spark.driver.memory": "1g", "spark.executor.memory": "600m", "spark.ui.enabled": "false"}
+    spark = session(master, app="relay", settings=settings)
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.dataSource.register(StumblingSource)
+    reader = spark.readStream.format("queen").option("url", url).option("queue", "in")
+    reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", ROWS_PER_TRIGGER)
+    messages = reader.option("maxRowsPerTask", ROWS_PER_TASK).load()
+    parsed = messages.selectExpr("partition", "from_json(payload, 'p int, n int') as m")
+    doubled = parsed.selectExpr("partition", "to_json(named_struct('p', m.p, 'n', 2 * m.n)) as payload")
+    writer = doubled.writeStream.format("stumbling").option("url", url).option("queue", "out")
+    writer = writer.option("flag", str(directory / "fail-commit")).option(
+        "checkpointLocation", str(directory / "checkpoint")
+    )
+    writer.trigger(availableNow=True).start().awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
