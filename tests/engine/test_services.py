@@ -1,0 +1,187 @@
+"""Background services: what each does in a run, and that one process runs each slot, once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from queen.config import Settings
+from queen.engine import Engine
+from queen.engine.services import Service, ServiceRunner
+from queen.engine.services.jobs import Jobs, all_services
+from queen.errors import StoreUnavailable
+from tests.support.clock import Clock
+from tests.support.wait import eventually
+from tests.support.work import Sql, message, numbers, pop, push
+
+
+@pytest.fixture
+def jobs(engine: Engine) -> Jobs:
+    return Jobs(engine, Settings())
+
+
+async def idle() -> Mapping[str, Any]:
+    return {"done": 1}
+
+
+async def test_retention_removes_what_is_too_old_and_says_how_much(
+    engine: Engine, jobs: Jobs, clock: Clock, sql: Sql
+) -> None:
+    await engine.queues.configure("q", {"retention_enabled": True, "retention_seconds": 60})
+    for partition in range(120):
+        await push(engine, 1, 2, partition=f"p{partition}")
+    await clock.advance(61)
+    await push(engine, 3, partition="p0")
+    assert await jobs.retention() == {"removed": 240, "finished": True}
+    assert await sql.fetchval("select count(*) from queen.messages") == 1
+    assert await sql.fetchval("select sum(messages_removed) from queen.retention_history") == 240
+    assert numbers(await pop(engine)) == [3]
+
+
+async def test_eviction_dead_letters_what_waited_too_long(engine: Engine, jobs: Jobs, clock: Clock, sql: Sql) -> None:
+    await engine.queues.configure("q", {"max_wait_time_seconds": 60})
+    await engine.register("q", "g")
+    await push(engine, 1, 2)
+    await clock.advance(61)
+    await push(engine, 3)
+    assert await jobs.eviction() == {"evicted": 2}
+    assert await jobs.eviction() == {"evicted": 0}
+    rows = await sql.fetch("select payload, evicted, consumer_group from queen.dead_letter_queue order by seq")
+    assert [(json.loads(row["payload"])["n"], row["evicted"], row["consumer_group"]) for row in rows] == [
+        (1, True, "g"),
+        (2, True, "g"),
+    ]
+    assert numbers(await pop(engine, group="g")) == [3]
+
+
+async def test_scheduled_messages_are_pushed_when_due_and_wake_who_waits(
+    engine: Engine, jobs: Jobs, clock: Clock
+) -> None:
+    due = datetime.now(UTC) + timedelta(seconds=60)
+    pushed = await engine.push([message(2, deliver_at=due + timedelta(seconds=1)), message(1, deliver_at=due)])
+    assert [one.status for one in pushed] == ["scheduled", "scheduled"]
+    assert await jobs.scheduled() == {"delivered": 0}
+    waiting = asyncio.create_task(pop(engine, wait=20))
+    await eventually(lambda: engine.parked.get("q") == 1)
+    await clock.advance(70)
+    assert await jobs.scheduled() == {"delivered": 2}
+    assert numbers(await waiting) == [1, 2]
+
+
+async def test_statistics_count_each_thing_once(engine: Engine, jobs: Jobs, sql: Sql) -> None:
+    await push(engine, 1, 2, 3)
+    messages = await pop(engine, 2)
+    await engine.ack_messages(messages)
+    await jobs.stats()
+    await push(engine, 4)
+    await jobs.stats()
+    row = await sql.fetchrow(
+        "select sum(pushed) as pushed, sum(popped) as popped, sum(acked) as acked, max(lag) as lag from queen.stats"
+    )
+    assert row is not None
+    assert dict(row) == {"pushed": 4, "popped": 2, "acked": 2, "lag": 2}
+
+
+async def test_the_delivery_log_gets_slices_ahead_and_loses_old_ones(
+    engine: Engine, jobs: Jobs, clock: Clock, sql: Sql
+) -> None:
+    assert await jobs.deliveries() == {"made": 4, "dropped": 0}
+    await push(engine, 1)
+    await engine.ack_messages(await pop(engine))
+    assert await sql.fetchval("select count(*) from only queen.deliveries_default") == 0
+    assert await sql.fetchval("select count(*) from queen.deliveries") == 1
+    await clock.advance(9 * 86_400)
+    assert await jobs.deliveries() == {"made": 4, "dropped": 2}
+    assert await sql.fetchval("select count(*) from queen.deliveries") == 0
+
+
+async def test_idle_empty_partitions_go_and_come_back_by_a_push(
+    engine: Engine, jobs: Jobs, clock: Clock, sql: Sql
+) -> None:
+    await engine.queues.configure("q", {"retention_enabled": True, "retention_seconds": 60})
+    await push(engine, 1, partition="idle")
+    await push(engine, 1, partition="busy")
+    await clock.advance(31 * 86_400)
+    await push(engine, 2, partition="busy")
+    await jobs.retention()
+    assert await jobs.partitions() == {"removed": 1}
+    names = [row["name"] for row in await sql.fetch("select name from queen.partitions order by name")]
+    assert names == ["Default", "busy"]
+    await push(engine, 3, partition="idle")
+    assert sorted(numbers(await pop(engine, partitions=5))) == [2, 3]
+
+
+async def test_leases_are_counted_and_left_alone(engine: Engine, jobs: Jobs, clock: Clock) -> None:
+    await push(engine, 1)
+    messages = await pop(engine)
+    assert await jobs.leases() == {"live": 1, "expired": 0}
+    await clock.advance(301)
+    assert await jobs.leases() == {"live": 0, "expired": 1}
+    assert [one.verdict for one in await engine.ack_messages(messages)] == ["acked"]
+
+
+async def test_a_slot_is_run_by_one_process_once(engine: Engine, sql: Sql) -> None:
+    runs: list[str] = []
+
+    def service(holder: str) -> Service:
+        async def run() -> Mapping[str, Any]:
+            runs.append(holder)
+            return {}
+
+        return Service("tick", 3600, run)
+
+    runners = [ServiceRunner(engine.database, [], holder=f"h{n}") for n in range(8)]
+    ran = await asyncio.gather(*(runner.tick(service(runner.holder)) for runner in runners for _ in range(3)))
+    assert sum(ran) == len(runs) == 1
+    assert [row["holder"] for row in await sql.fetch("select holder from queen.service_ticks")] == runs
+
+
+async def test_another_process_takes_over_when_the_holder_is_gone(engine: Engine, clock: Clock) -> None:
+    service = Service("tick", 10, idle)
+    await clock.freeze()
+    first, second = (ServiceRunner(engine.database, [], holder=name) for name in ("first", "second"))
+    assert await first.tick(service)
+    await clock.advance(10)
+    assert not await second.tick(service), "the holder has not been away for long enough"
+    await clock.advance(10)
+    assert await second.tick(service)
+    [row] = await second.status()
+    assert row["holder"] == "second"
+
+
+async def test_a_failure_is_written_down_and_the_next_slot_runs(engine: Engine, clock: Clock) -> None:
+    async def fail() -> Mapping[str, Any]:
+        raise StoreUnavailable("no database")
+
+    runner = ServiceRunner(engine.database, [])
+    await clock.freeze()
+    with pytest.raises(StoreUnavailable):
+        await runner.tick(Service("tick", 10, fail))
+    [row] = await runner.status()
+    assert row["last_error"] == "STORE_UNAVAILABLE: no database"
+    assert row["last_success"] is None
+    await clock.advance(10)
+    assert await runner.tick(Service("tick", 10, idle))
+    [row] = await runner.status()
+    assert row["last_success"] is not None
+    assert json.loads(row["last_result"]) == {"done": 1}
+
+
+async def test_every_service_runs_by_itself(engine: Engine) -> None:
+    settings = Settings(retention_interval=0.2, eviction_interval=0.2, stats_interval=0.2)
+    runner = ServiceRunner(engine.database, all_services(engine, settings))
+    runner.start()
+    try:
+
+        async def all_succeeded() -> bool:
+            rows = await runner.status()
+            return len(rows) == 7 and all(row["last_success"] is not None for row in rows)
+
+        await eventually(all_succeeded)
+    finally:
+        await runner.stop()
