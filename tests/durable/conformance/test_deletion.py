@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from queen.durable.events import SubOrchestrationScheduled
 from queen.durable.model import InstanceFilter, TurnCommit
 from queen.durable.provider import Provider
@@ -181,4 +183,27 @@ async def test_all_executions_go(provider: Provider, address: Address) -> None:
     await continue_as_new(provider, "a", 2)
     counts = await provider.delete_instance("a", force=True)
     assert (counts.executions, counts.events) == (2, 2)
+    assert await rows_left(address) == {}
+
+
+async def test_an_instance_whose_history_is_broken_can_be_deleted(provider: Provider, address: Address) -> None:
+    child = SubOrchestrationScheduled(
+        event_id=2, instance="a", execution_id=1, timestamp_ms=1, name="Flow", child_instance="kid", input="1"
+    )
+    await begin(provider, "a", [child])
+    await address.execute("update {}history set data = ?", '{"child_instance":"\\u12')
+    stats = await provider.get_instance_stats("a")
+    assert stats is not None
+    assert (stats.event_count, stats.carried_events) == (2, 0)
+    assert (await provider.delete_instance("a", force=True)).events == 2
+    assert await rows_left(address) == {}
+
+
+@pytest.mark.parametrize("name", ['quo"te', "back\\slash", "ünï ✓", "line\nbreak", "a::sub::2"])
+async def test_an_unborn_child_of_any_name_goes_with_its_root(provider: Provider, address: Address, name: str) -> None:
+    child = SubOrchestrationScheduled(
+        event_id=2, instance="root", execution_id=1, timestamp_ms=1, name="Flow", child_instance=name, input="1"
+    )
+    await begin(provider, "root", [child], orchestrator_items=[start(name, parent_instance="root")])
+    await provider.delete_instance("root", force=True)
     assert await rows_left(address) == {}

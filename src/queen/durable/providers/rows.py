@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from queen.durable.events import HistoryEvent, decode_events
+from queen.durable.events import HistoryEvent, OrchestrationStarted, decode_event, decode_events
 from queen.durable.messages import (
     ActivityTask,
     ContinueAsNewMessage,
@@ -108,10 +108,18 @@ def instance_stats(row: Row, values: Mapping[str, KeyValue]) -> InstanceStats:
     return InstanceStats(
         event_count=row[0],
         history_bytes=row[1],
-        carried_events=row[2] or 0,
+        carried_events=_carried(row[2]),
         kv_keys=len(values),
         kv_bytes=sum(len(key.encode()) + len(value.value.encode()) for key, value in values.items()),
     )
+
+
+def _carried(opening: str | None) -> int:
+    try:
+        event = decode_event(opening or "")
+    except msgspec.MsgspecError:
+        return 0
+    return len(event.carried_events) if isinstance(event, OrchestrationStarted) else 0
 
 
 def system_metrics(row: Row) -> SystemMetrics:

@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from queen.durable.provider import ProviderError
 from queen.durable.providers.wake import Clock
 
 __all__ = ["Statements", "connect"]
@@ -16,6 +17,7 @@ Row = tuple[Any, ...]
 
 _ROOM = "queen.sql"
 BUSY_SECONDS = 5.0
+OLDEST_SQLITE = (3, 35, 0)
 
 
 @cache
@@ -67,6 +69,9 @@ class Statements:
 
 def connect(path: str) -> sqlite3.Connection:
     """Open and migrate; several processes may do so at once."""
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        needed = ".".join(map(str, OLDEST_SQLITE))
+        raise ProviderError("open", f"SQLite {needed} or newer is needed, this Python has {sqlite3.sqlite_version}")
     connection = sqlite3.connect(
         path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
     )

@@ -10,7 +10,7 @@ where keys.queue = :queue
     or instances.pinned_version is null
     or exists (
         select 1 from json_each(:ranges) as bounds
-        where instances.pinned_version between bounds.value ->> 0 and bounds.value ->> 1
+        where instances.pinned_version between json_extract(bounds.value, '$[0]') and json_extract(bounds.value, '$[1]')
     )
   )
 order by keys.ready_at, keys.routing_key
