@@ -26,6 +26,7 @@ from queen.durable.provider import Provider, ProviderError
 from queen.durable.replay.limits import MAX_KV_KEYS, MAX_KV_VALUE_BYTES, MAX_TAG_NAME_BYTES
 from queen.durable.replay.promise import Cancelled, Winner
 from queen.durable.retry import RetryPolicy
+from queen.durable.schedules import Schedules
 from queen.durable.stores import open_provider
 from queen.durable.sync.client import Client
 from queen.durable.sync.providers import PostgresProvider, SqliteProvider
@@ -87,6 +88,7 @@ __all__ = [
     "Runtime",
     "RuntimeOptions",
     "ScheduledTask",
+    "Schedules",
     "SqliteProvider",
     "SystemMetrics",
     "SystemStats",

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from queen.durable.codec import encode
+from queen.durable.codec import encode, trace_uuid
 from queen.durable.messages import ActivityTask
 from queen.durable.model import QueuePush
 from queen.durable.tracing import trace
@@ -64,7 +64,7 @@ class ActivityContext:
                 payload=encode(payload),
                 partition=partition,
                 transaction_id=transaction_id or own,
-                trace_id=self.trace_id,
+                trace_id=trace_uuid(self.trace_id),
             )
         )
 

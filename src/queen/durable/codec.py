@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from typing import Any
 
 import msgspec
@@ -36,6 +37,16 @@ def encode(value: object) -> str:
 def decode(text: str, kind: Any) -> Any:
     """The value of the given type; raises `msgspec.ValidationError` naming what does not fit."""
     return msgspec.json.decode(text, type=kind)
+
+
+def trace_uuid(trace_id: str | None) -> str | None:
+    """A trace id as queues keep it: itself when it is a UUID, else one that is always the same for the text."""
+    if trace_id is None:
+        return None
+    try:
+        return str(uuid.UUID(trace_id))
+    except ValueError:
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, trace_id))
 
 
 def encode_arguments(arguments: tuple[object, ...]) -> str:

@@ -1,22 +1,24 @@
 """What durable code can raise and catch.
 
-DurableError                      code, retryable
-├─ CallFailed                     inside a workflow: something it called failed
-│  ├─ ActivityFailed
-│  │  └─ ActivityTimedOut
-│  └─ ChildFailed
-├─ OrchestrationRaised            the code of an orchestration ended in an exception
-├─ WorkflowFailed                 at the client: the awaited instance failed
-│  └─ WorkflowCancelled
-├─ WorkflowTimedOut               at the client: it did not end in time
-├─ WorkflowNotFound
-├─ NondeterminismDetected         code and history do not fit together
-└─ RegistrationError              a name, version or option that cannot be registered
+QueenError
+└─ DurableError                      code, status, retryable
+   ├─ CallFailed                     inside a workflow: something it called failed
+   │  ├─ ActivityFailed
+   │  │  └─ ActivityTimedOut
+   │  └─ ChildFailed
+   ├─ OrchestrationRaised            the code of an orchestration ended in an exception
+   ├─ WorkflowFailed                 at the client: the awaited instance failed
+   │  └─ WorkflowCancelled
+   ├─ WorkflowTimedOut               at the client: it did not end in time
+   ├─ WorkflowNotFound
+   ├─ NondeterminismDetected         code and history do not fit together
+   └─ RegistrationError              a name, version or option that cannot be registered
 """
 
 from __future__ import annotations
 
 from queen.durable.events import ApplicationFailure, Failure
+from queen.errors import QueenError
 
 __all__ = [
     "ActivityFailed",
@@ -36,11 +38,10 @@ __all__ = [
 TIMEOUT_TEXT = "timeout: activity timed out"
 
 
-class DurableError(Exception):
+class DurableError(QueenError):
     """Base of everything durable workflows raise. `code` is stable; branch on it, not on the text."""
 
     code = "DURABLE_ERROR"
-    retryable = False
 
 
 class CallFailed(DurableError):
@@ -96,6 +97,7 @@ class WorkflowTimedOut(DurableError):
     """The instance did not end within the time the client was willing to wait."""
 
     code = "WORKFLOW_TIMED_OUT"
+    status = 504
     retryable = True
 
 
@@ -103,6 +105,7 @@ class WorkflowNotFound(DurableError):
     """No instance has this id."""
 
     code = "WORKFLOW_NOT_FOUND"
+    status = 404
 
 
 class NondeterminismDetected(DurableError):
@@ -115,3 +118,4 @@ class RegistrationError(DurableError, ValueError):
     """A name, version or option cannot be registered."""
 
     code = "REGISTRATION_REFUSED"
+    status = 400

@@ -90,6 +90,19 @@ class WorkflowContext:
             )
         )
 
+    def start_by_name(
+        self,
+        name: str,
+        input: object = None,  # noqa: A002
+        *,
+        id: str,  # noqa: A002
+        version: str | None = None,
+    ) -> None:
+        """Start a workflow whose code is not at hand, and forget about it."""
+        self._machine.tell(
+            actions.StartDetached(name=name, instance=id, input=encode(input), orchestration_version=version)
+        )
+
     def push(self, queue: str, payload: object, *, partition: str = "Default") -> None:
         """Push to a Queen queue in the same transaction that commits this turn. PostgreSQL only."""
         self._machine.tell(actions.PushMessage(queue=queue, partition=partition, payload=encode(payload)))

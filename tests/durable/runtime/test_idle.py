@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import asyncpg
@@ -90,9 +91,11 @@ async def test_waiting_instances_cost_next_to_nothing(store_url: str) -> None:
 
 @pytest.mark.scale
 @pytest.mark.timeout(900)
-async def test_ten_thousand_waiting_instances_cost_less_than_a_hundredth_of_a_core(store_url: str) -> None:
+async def test_ten_thousand_waiting_instances_cost_less_than_a_hundredth_of_a_core(
+    store_url: str, record_property: Callable[[str, object], None]
+) -> None:
     core, statements = await idle_cost(store_url, instances=10_000, seconds=30)
-    print(f"{store_url[:10]}: {core:.2%} of a core, {statements:.2f} statements/s")
+    record_property("idle", f"{core:.2%} of a core, {statements:.2f} statements/s")
     assert core < 0.01
     assert statements <= 2
 
@@ -116,7 +119,9 @@ async def test_many_due_at_once_all_wake(store_url: str) -> None:
 
 @pytest.mark.scale
 @pytest.mark.timeout(300)
-async def test_a_thousand_due_at_once_wake_within_five_seconds(store_url: str) -> None:
+async def test_a_thousand_due_at_once_wake_within_five_seconds(
+    store_url: str, record_property: Callable[[str, object], None]
+) -> None:
     took = await wake_all(store_url, 1000)
-    print(f"{store_url[:10]}: {took:.2f} s")
+    record_property("woken", f"{took:.2f} s")
     assert took < 5

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from queen.durable import events, messages
+from queen.durable.codec import trace_uuid
 from queen.durable.events import CarriedEvent, HistoryEvent
 from queen.durable.messages import ActivityTask, OrchestratorMessage
 from queen.durable.model import ActivityKey, QueuePush
@@ -155,7 +156,7 @@ class Effects:
             partition=event.partition,
             payload=event.payload,
             transaction_id=event.transaction_id,
-            trace_id=self._trace_id,
+            trace_id=trace_uuid(self._trace_id),
         )
 
     def _cancel_activity(self, event: events.ActivityCancelRequested) -> None:

@@ -172,6 +172,9 @@ class ActivityLoop(SlotLoop[LockedTask]):
                 if error.code == "lock_lost":
                     _log.info("result of activity %r of %s is no longer wanted", item.task.name, item.task.instance)
                     return
+                if not error.retryable and pushes:
+                    await self._refuse(item, error)
+                    return
                 if not error.retryable or attempt == _ACK_RETRIES:
                     raise
                 await asyncio.sleep(backoff)
@@ -180,6 +183,12 @@ class ActivityLoop(SlotLoop[LockedTask]):
             self._counters.activity_success += 1
         else:
             self._counters.activity_failed(details)
+
+    async def _refuse(self, item: LockedTask, refusal: ProviderError) -> None:
+        """The store does not take what the activity pushed: that is how the activity failed."""
+        text = f"Activity '{item.task.name}' call failed: {refusal.message}"
+        details = ApplicationFailure(message=text)
+        await self._finish(item, _failed(item.task, details), details)
 
     async def _wait_for_other_worker(self, item: LockedTask, why: str) -> None:
         delay = self._settings.unregistered_delay_ms(item.attempt)

@@ -12,6 +12,7 @@ from queen.durable.client import WorkflowClient
 from queen.durable.definition import Activity, Workflow
 from queen.durable.provider import Provider
 from queen.durable.registry import Registry
+from queen.durable.schedules import SCHEDULE_WORKFLOW
 from queen.durable.worker.core import WorkerCore
 from queen.durable.worker.counters import Counters
 from queen.durable.worker.crash import CrashPoints
@@ -36,7 +37,7 @@ class Worker:
         registry = Registry()
         for each in activities:
             registry.add_activity(each.registered())
-        for workflow in workflows:
+        for workflow in [*workflows, SCHEDULE_WORKFLOW] if workflows else []:
             registry.add_orchestration(workflow.registered())
         self._provider = provider
         self._core = WorkerCore(
