@@ -132,8 +132,8 @@ def test_every_message_gets_its_own_retries(api: httpx2.Client, queue: str) -> N
 def test_a_batch_past_its_limit_is_dead_lettered_whole(api: httpx2.Client, queue: str) -> None:
     configure(api, queue, retryLimit=1)
     push(api, queue, 1, 2, 3)
-    for _ in range(2):
-        results = ack_batch(api, pop(api, queue, batch=3), "failed")
+    ack_batch(api, pop(api, queue, batch=3), "failed")
+    results = ack_batch(api, pop(api, queue, batch=3), "failed")
     assert [result["dlq"] for result in results] == [True, True, True]
     assert pop(api, queue) == []
 

@@ -29,7 +29,7 @@ import structlog
 
 from queen import errors
 from queen.server.broker import Broker
-from queen.server.limits import BodyTooLarge, read_body
+from queen.server.limits import BodyTooLarge
 from queen.server.request import ClientGone, Request
 from queen.server.routing import Receive, Route, Router, Send
 from queen.server.wire import Response, refuse
@@ -82,7 +82,6 @@ class App:
         self.router = Router(gather() if routes is None else routes)
         broker.routes = self.router.routes
         self._auth = broker.auth
-        self._limit = broker.settings.body_limit
         self._prefix = os.urandom(6).hex().encode()
         self._count = itertools.count(1)
         self._origins = frozenset(origin.encode() for origin in broker.settings.cors_origins)
@@ -134,7 +133,7 @@ class App:
         if not self._auth.open_to_all(route.role, raw_path):
             request.identity = await self._auth.admit(route.role, headers.get(b"authorization"))
         if method == "POST" or method == "PUT":
-            request.body = await read_body(headers, receive, self._limit)
+            request.body = await self.broker.bodies.read(headers, receive)
         response: Response = await route.call(request)
         return response
 

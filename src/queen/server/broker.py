@@ -20,6 +20,7 @@ from queen.model import NewMessage, Pushed
 from queen.server.auth import Authenticator
 from queen.server.buffer import Buffer
 from queen.server.gauges import Gauges
+from queen.server.limits import BodyReader
 from queen.server.live import Live
 from queen.server.metrics import Metrics
 from queen.server.routing import Route
@@ -53,12 +54,13 @@ class Broker:
         )
         self.services = ServiceRunner(self.engine.database, all_services(self.engine, settings))
         self.metrics = Metrics()
+        self.bodies = BodyReader(settings.body_limit)
         self.gauges = Gauges(self)
         self.live = Live(self.engine.database)
         self.samples = Samples(self.engine.database)
         self.auth = Authenticator(settings)
         self.buffer = Buffer(settings.buffer_path, self.engine.keys, self._store_carefully)
-        self.watch = Watch(self.engine.database, self.buffer, self._prepare, self._state_changed)
+        self.watch = Watch(self.engine.database, self.buffer, self._prepare, self._looked)
         self.routes: Sequence[Route] = ()
         self._pushing: set[asyncio.Task[Any]] = set()
         self._popping: set[asyncio.Task[Any]] = set()
@@ -134,14 +136,13 @@ class Broker:
         finally:
             self._pushing.discard(task)
 
-    def _state_changed(self) -> None:
-        """Nobody goes on waiting for what will not come."""
-        if not self.watch.up:
-            for task in self._pushing:
-                task.cancel()
-        if self.watch.modes.pop:
-            for task in self._popping:
-                task.cancel()
+    def _looked(self) -> None:
+        """The watch looked at the database: nobody goes on waiting for what will not come."""
+        self.bodies.sweep()
+        while self._pushing and not self.watch.up:
+            self._pushing.pop().cancel()
+        while self._popping and self.watch.modes.pop:
+            self._popping.pop().cancel()
 
     async def _store_carefully(self, items: Sequence[NewMessage]) -> None:
         await self.engine.push(items, careful=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from queen import errors
 from queen.server.request import ClientGone
 from queen.server.routing import Receive
 
 BODY_TIME: Final = 60.0
-# A refused body is read on this many times the limit, so that the caller sees the answer, not a broken connection.
+# A refused body is read on for this many times the limit, so that the caller sees the answer, not a broken connection.
 _PATIENCE: Final = 4
 
 
@@ -22,54 +22,78 @@ class BodyTooLarge(errors.RequestError):
     status = 413
 
 
-class TooSlow(errors.RequestError):
+class BodyTooSlow(errors.RequestError):
     """The body did not arrive in time."""
 
     code = "BODY_TOO_SLOW"
     status = 408
 
 
-async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> bytes:
-    """The whole body; raises BodyTooLarge above `limit` bytes."""
-    try:
-        async with asyncio.timeout(BODY_TIME):
+class BodyReader:
+    """Reads bodies up to a size; a sweep breaks off those that take too long.
+
+    One sweep for all readers, since a timer per request costs more than reading a small body.
+    """
+
+    def __init__(self, limit: int, time: float = BODY_TIME) -> None:
+        self._limit = limit
+        self._time = time
+        self._reading: dict[asyncio.Task[Any], float] = {}
+
+    async def read(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+        """The whole body; raises BodyTooLarge or BodyTooSlow."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._reading[task] = asyncio.get_running_loop().time() + self._time
+        try:
             length = headers.get(b"content-length")
-            if length is not None and (not length.isdigit() or int(length) > limit):
-                await _discard(receive, limit)
-                raise BodyTooLarge(f"the body is above the limit of {limit} bytes")
+            if length is not None and int(length) > self._limit:
+                await self._discard(receive)
+                raise self._too_large()
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise ClientGone
             body: bytes = message["body"]
-            if not message["more_body"]:
-                return body
-            return await _read_on(body, receive, limit)
-    except TimeoutError:
-        raise TooSlow(f"the body did not arrive within {BODY_TIME:g} seconds") from None
+            return body if not message["more_body"] else await self._read_on(body, receive)
+        except asyncio.CancelledError:
+            if task in self._reading or task.uncancel():
+                raise
+            raise BodyTooSlow(f"the body did not arrive within {self._time:g} seconds") from None
+        finally:
+            self._reading.pop(task, None)
 
+    def sweep(self) -> None:
+        """Break off whoever is past its time."""
+        now = asyncio.get_running_loop().time()
+        for task in [task for task, deadline in self._reading.items() if deadline < now]:
+            del self._reading[task]
+            task.cancel()
 
-async def _read_on(first: bytes, receive: Receive, limit: int) -> bytes:
-    parts, size, more = [first], len(first), True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        parts.append(message["body"])
-        size += len(parts[-1])
-        more = message["more_body"]
-        if size > limit:
-            await _discard(receive, limit)
-            raise BodyTooLarge(f"the body is above the limit of {limit} bytes")
-    return b"".join(parts)
+    async def _read_on(self, first: bytes, receive: Receive) -> bytes:
+        parts, size, more = [first], len(first), True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            parts.append(message["body"])
+            size += len(parts[-1])
+            more = message["more_body"]
+            if size > self._limit:
+                if more:
+                    await self._discard(receive)
+                raise self._too_large()
+        return b"".join(parts)
 
+    async def _discard(self, receive: Receive) -> None:
+        size = 0
+        while size < self._limit * _PATIENCE:
+            message = await receive()
+            if message["type"] == "http.disconnect" or not message["more_body"]:
+                return
+            size += len(message["body"])
 
-async def _discard(receive: Receive, limit: int) -> None:
-    size = 0
-    while size < limit * _PATIENCE:
-        message = await receive()
-        if message["type"] == "http.disconnect" or not message["more_body"]:
-            return
-        size += len(message["body"])
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge(f"the body is above the limit of {self._limit} bytes")
 
 
 def require_at_most(field: str, items: Sequence[object], limit: int) -> None:

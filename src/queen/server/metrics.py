@@ -36,9 +36,7 @@ class Metrics:
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
-        self._requests = Counter("queen_requests", "Requests answered.", ["verb"], registry=self.registry)
         self._refused = Counter("queen_refused", "Requests refused or failed.", ["status"], registry=self.registry)
-        self._messages = Counter("queen_messages", "Messages pushed, popped, acked.", ["verb"], registry=self.registry)
         seconds = Histogram(
             "queen_request_seconds",
             "Time to answer a push, a pop that found something, an ack.",
@@ -49,15 +47,7 @@ class Metrics:
         sizes = Histogram(
             "queen_request_messages", "Messages in one request.", ["verb"], buckets=_SIZES, registry=self.registry
         )
-        self._parts = {
-            verb: (
-                self._requests.labels(verb),
-                self._messages.labels(verb),
-                seconds.labels(verb),
-                sizes.labels(verb),
-            )
-            for verb in VERBS
-        }
+        self._parts = {verb: (seconds.labels(verb), sizes.labels(verb)) for verb in VERBS}
         self._wait = Histogram(
             "queen_push_to_pop_seconds", "From push to pop.", ["queue"], buckets=_AGES, registry=self.registry
         )
@@ -69,9 +59,7 @@ class Metrics:
 
     def done(self, verb: Verb, messages: int, started: float) -> None:
         """A request that began at `started` (monotonic) was answered."""
-        requests, total, seconds, sizes = self._parts[verb]
-        requests.inc()
-        total.inc(messages)
+        seconds, sizes = self._parts[verb]
         seconds.observe(time.monotonic() - started)
         sizes.observe(messages)
 
@@ -107,8 +95,8 @@ class Metrics:
         """Requests and messages so far, by verb."""
         return {
             verb: (
-                int(self.registry.get_sample_value("queen_requests_total", {"verb": verb}) or 0),
-                int(self.registry.get_sample_value("queen_messages_total", {"verb": verb}) or 0),
+                int(self.registry.get_sample_value("queen_request_messages_count", {"verb": verb}) or 0),
+                int(self.registry.get_sample_value("queen_request_messages_sum", {"verb": verb}) or 0),
             )
             for verb in VERBS
         }

@@ -35,7 +35,7 @@ class Watch:
     """Looks every second, and at once when somebody met a failure.
 
     `up` is what pushes go by: while it is False they go to the disk buffer without trying. `prepare` is
-    called when the database is met for the first time; `changed` after the pop mode or `up` changed.
+    called when the database is met for the first time, `looked` after every look.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class Watch:
         database: Database,
         buffer: Buffer,
         prepare: Callable[[], Awaitable[None]],
-        changed: Callable[[], None],
+        looked: Callable[[], None],
     ) -> None:
         self._database = database
         self._buffer = buffer
         self._prepare = prepare
-        self._changed = changed
+        self._looked = looked
         self._look_now = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._prepared = False
@@ -104,7 +104,7 @@ class Watch:
             if self.up or not self._prepared:
                 LOG.warning("the database is away; pushes go to the disk buffer", reason=problem)
             self.up, self.problem = False, problem
-            self._changed()
+            self._looked()
             return
         if not self.up:
             LOG.info("the database is there")
@@ -115,7 +115,7 @@ class Watch:
         if modes != self.modes:
             LOG.info("maintenance modes", push=modes.push, pop=modes.pop)
         self.modes = modes
-        self._changed()
+        self._looked()
 
     async def _drain(self) -> None:
         adopted_at = time.monotonic()

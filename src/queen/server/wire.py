@@ -69,8 +69,8 @@ def refuse(error: errors.QueenError) -> Response:
 
 
 def micros(time: datetime) -> str:
-    """A time with microseconds, as pop gives it."""
-    return f"{time.astimezone(UTC).isoformat(timespec='microseconds')[:26]}Z"
+    """A time of the database, which is UTC, with microseconds, as pop gives it."""
+    return f"{time.isoformat(timespec='microseconds')[:26]}Z"
 
 
 def millis(time: datetime) -> str:

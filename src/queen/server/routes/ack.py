@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Final, cast
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final
 from uuid import UUID
 
 from queen.ids import from_wire
@@ -14,7 +15,7 @@ from queen.server.request import Request
 from queen.server.routing import Route
 from queen.server.wire import Decoder, Response, Wire, answer
 
-_STATUSES: Final = {
+_STATUSES: Final[Mapping[str, AckStatus]] = {
     "completed": "completed",
     "success": "completed",
     "failed": "failed",
@@ -99,25 +100,35 @@ async def _ack(request: Request, items: Sequence[AckItem], group: str, no_error:
 
 def read_ack(item: AckItem, group: str, no_error: str) -> Ack | Acked:
     """The engine's form of an acknowledgement, or why it cannot count."""
-    partition = from_wire("partition", item.partition_id)
+    partition = _partition(item.partition_id)
     if item.status not in _STATUSES:
         return Acked(verdict="invalid")
     if partition is None or "\0" in item.transaction_id:
         return Acked(verdict="unknown")
-    lease: UUID | None = None
-    if item.lease_id:
-        try:
-            lease = UUID(item.lease_id)
-        except ValueError:
-            return Acked(verdict="lost")
+    lease = _lease(item.lease_id) if item.lease_id else None
+    if lease is None and item.lease_id:
+        return Acked(verdict="lost")
     return Ack(
         partition_id=partition,
         transaction_id=item.transaction_id,
         group=group,
         lease_id=lease,
-        status=cast("AckStatus", _STATUSES[item.status]),
+        status=_STATUSES[item.status],
         error=item.error or no_error,
     )
+
+
+@lru_cache(maxsize=8192)
+def _partition(text: str) -> int | None:
+    return from_wire("partition", text)
+
+
+@lru_cache(maxsize=8192)
+def _lease(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 def _result(index: int, item: AckItem, acked: Acked) -> AckResult:
