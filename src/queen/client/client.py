@@ -357,6 +357,7 @@ class Client:
             part.stop()
 
     async def _run(self, consumers: Sequence[Consumer], *, signals: bool) -> Consumed:
+        self.transport.attend()
         self.running.update(consumers)
         try:
             with self._stopping_on_signals() if signals else nullcontext():

@@ -23,6 +23,7 @@ from queen.client.status import (
     Traced,
 )
 from queen.client.transport import SeekTo
+from queen.config import Settings
 from queen.db import migrate
 from queen.db.embedded import EmbeddedServer
 from queen.db.pool import PoolOptions
@@ -31,6 +32,8 @@ from queen.engine.dead_letters import Wanted
 from queen.engine.groups import Groups
 from queen.engine.reading import MAX_PAGE, Window
 from queen.engine.resources import QueueReport, Resources
+from queen.engine.services import ServiceRunner
+from queen.engine.services.jobs import all_services
 from queen.engine.traces import Traces
 from queen.errors import InternalError, MessageNotFound, QueueNotFound
 from queen.model import (
@@ -67,6 +70,7 @@ class DirectTransport:
         self._listen_url = listen_url
         self._server: EmbeddedServer | None = None
         self._engine: Engine | None = None
+        self._services: ServiceRunner | None = None
 
     @property
     def engine(self) -> Engine:
@@ -96,12 +100,25 @@ class DirectTransport:
 
     async def close(self) -> None:
         """Finish what is under way and disconnect."""
+        services, self._services = self._services, None
+        if services is not None:
+            await services.stop()
         engine, self._engine = self._engine, None
         if engine is not None:
             await engine.close()
         server, self._server = self._server, None
         if server is not None:
             await asyncio.to_thread(server.stop)
+
+    def attend(self) -> None:
+        """Run the background services from now on, so that retention and schedules need no broker.
+
+        One process at a time runs each, so it does no harm beside a broker.
+        """
+        if self._services is None:
+            services = all_services(self.engine, Settings())
+            self._services = ServiceRunner(self.engine.database, services)
+            self._services.start()
 
     async def push(self, items: Sequence[NewMessage], *, again: bool) -> list[Pushed]:
         """Store all or none."""

@@ -70,6 +70,9 @@ class HttpCalls:
             transport=self._transport, limits=limits, headers=self._headers, trust_env=False
         )
 
+    def attend(self) -> None:
+        """Nothing to do: brokers run the background services."""
+
     async def close(self) -> None:
         """Close every connection."""
         client, self._client = self._client, None

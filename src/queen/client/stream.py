@@ -59,6 +59,7 @@ class Stream(Generic[T]):
         await self._stack.aclose()
 
     def __aiter__(self) -> Self:
+        self._client.transport.attend()
         self._client.running.add(self)
         return self
 

@@ -1,0 +1,2 @@
+-- The time every verb goes by.
+select queen.clock() as now
