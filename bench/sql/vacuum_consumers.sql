@@ -1,0 +1,2 @@
+-- What autovacuum would do, now.
+vacuum queen.partition_consumers, queen.partitions
