@@ -70,14 +70,29 @@ class Follower(ABC):
 class ByHorizon(Follower):
     """The connector, called the way Spark calls it."""
 
-    def __init__(self, queues: Queues, queue: str, batch: int, *, first: str | None = None) -> None:
+    def __init__(
+        self,
+        queues: Queues,
+        queue: str,
+        batch: int,
+        *,
+        first: str | None = None,
+        columns: str = "partition,seq",
+        **options: str,
+    ) -> None:
         super().__init__(queues, queue, batch, first=first)
-        options = {"url": queues.url, "queue": queue, "startingOffsets": "earliest"}
-        self.reader = StreamReader(source_options(options, streaming=True), chosen(MESSAGES, ["partition", "seq"]))
+        given = {"url": queues.url, "queue": queue, "startingOffsets": "earliest"} | options
+        self.reader = StreamReader(source_options(given, streaming=True), chosen(MESSAGES, columns.split(",")))
         self.offset = self.reader.initialOffset()
 
     def close(self) -> None:
         self.reader.stop()
+
+    def payloads(self) -> list[str]:
+        """The payloads of everything there is."""
+        end = self.reader.latestOffset(self.offset, ReadMaxRows(self.batch))
+        parts = self.reader.partitions(self.offset, end)
+        return [row["payload"] for part in parts for rows in self.reader.read(part) for row in rows.to_pylist()]
 
     def on(self, queues: Queues) -> Self:
         """Go on with another connection, after a restart of the server."""

@@ -1,0 +1,67 @@
+"""A queue as a table, a stream and a sink. Needs nothing but `pip install 'queen-pg[spark]'`: no database, no Java.
+
+python first_steps.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from pathlib import Path
+
+from pyspark.sql.functions import expr
+
+from queen.db import migrate
+from queen.db.embedded import EmbeddedServer
+from queen.engine import Engine
+from queen.model import NewMessage
+from queen.spark import session
+
+DATA = Path(os.environ.get("QUEEN_DATA_DIR", ".queen"))
+
+
+async def push_orders(url: str) -> None:
+    """Three orders each of two customers."""
+    async with migrate.connect(url) as connection:
+        await migrate.up(connection)
+    async with Engine.connect(url) as engine:
+        for number in range(3):
+            await engine.push(
+                [
+                    NewMessage(queue="orders", partition=f"customer-{customer}", payload=f'{{"price": {10 + number}}}')
+                    for customer in (1, 2)
+                ]
+            )
+
+
+def main() -> None:
+    """Push, read, transform, write back, and read again."""
+    with EmbeddedServer.start(DATA) as server, tempfile.TemporaryDirectory() as checkpoint:
+        url = server.dsn()
+        asyncio.run(push_orders(url))
+        spark = session("local[2]")
+
+        orders = spark.read.format("queen").option("url", url).option("queue", "orders").load()
+        orders.select("partition", "seq", "payload").orderBy("partition", "seq").show(truncate=False)
+
+        stream = spark.readStream.format("queen").option("url", url).option("queue", "orders")
+        prices = (
+            stream.option("startingOffsets", "earliest")
+            .load()
+            .selectExpr(
+                "partition", "to_json(named_struct('gross', 1.2 * get_json_object(payload, '$.price'))) as payload"
+            )
+        )
+        writer = prices.writeStream.format("queen").option("url", url).option("queue", "gross-orders")
+        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        query.awaitTermination()
+
+        gross = spark.read.format("queen").option("url", url).option("queue", "gross-orders").load()
+        total = "sum(get_json_object(payload, '$.gross')) as total"
+        gross.groupBy("partition").agg(expr("count(*) as orders"), expr(total)).orderBy("partition").show()
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()
