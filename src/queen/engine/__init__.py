@@ -9,6 +9,7 @@ async with Engine.connect("postgresql://...") as engine:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
@@ -28,6 +29,8 @@ from queen.sql import query
 
 if TYPE_CHECKING:
     from queen.db.pool import Connection
+
+_SEQ = attrgetter("seq")
 
 __all__ = ["Committed", "Engine", "KeyRing", "RolledBack", "Selection"]
 
@@ -120,12 +123,11 @@ class Engine:
 
     async def ack_messages(self, messages: Sequence[Message]) -> list[Acked]:
         """Everything in these popped messages is done: one acknowledgement per partition."""
-        last: dict[tuple[int, UUID], Message] = {}
-        for message in messages:
-            if message.lease_id is not None:
-                known = last.get((message.partition_id, message.lease_id))
-                if known is None or message.seq > known.seq:
-                    last[message.partition_id, message.lease_id] = message
+        last = {
+            (message.partition_id, message.lease_id): message
+            for message in sorted(messages, key=_SEQ)
+            if message.lease_id is not None
+        }
         return await self._acker.ack_leases(
             [
                 LeaseAck(partition_id=partition, lease_id=lease, up_to=message.seq, group=message.group)

@@ -27,13 +27,16 @@ class Acker:
     def __init__(self, database: Database, wake: Wake) -> None:
         self._database = database
         self._wake = wake
-        self._leases: Coalescer[Sequence[LeaseAck], list[Acked | None]] = Coalescer(self._leases_together)
+        # Two, by partition: while one waits for its commit the other gathers and works.
+        self._leases: list[Coalescer[Sequence[LeaseAck], list[Acked | None]]] = [
+            Coalescer(self._leases_together) for _ in range(2)
+        ]
         self._messages: Coalescer[Sequence[Ack], list[Acked | None]] = Coalescer(self._messages_together)
 
     @property
     def sizes(self) -> list[BatchSizes]:
         """How the micro-batches went."""
-        return [self._leases.sizes, self._messages.sizes]
+        return [*(lane.sizes for lane in self._leases), self._messages.sizes]
 
     async def ack_leases(self, acks: Sequence[LeaseAck]) -> list[Acked]:
         """Everything up to a seq is done, for each lease; a lost lease changes nothing and says so."""
@@ -43,7 +46,7 @@ class Acker:
         async def alone(rest: Sequence[LeaseAck]) -> list[Acked | None]:
             return [answer for ack in rest for answer in await self._leases_once([ack], wait=True)]
 
-        return await _in_turn(acks, self._leases, alone)
+        return await _in_turn(acks, self._leases[acks[0].partition_id % 2], alone)
 
     async def ack(self, acks: Sequence[Ack]) -> list[Acked]:
         """The outcome of single messages, decided once per call, partition and group."""
@@ -112,7 +115,8 @@ class Acker:
 
     async def drain(self) -> None:
         """Wait until nothing is under way."""
-        await self._leases.drain()
+        for lane in self._leases:
+            await lane.drain()
         await self._messages.drain()
 
 
@@ -146,8 +150,14 @@ async def _in_turn(
     alone: Callable[[Sequence[T]], Awaitable[list[Acked | None]]],
 ) -> list[Acked]:
     """The answers in order. Those that met a busy lane are asked again, at last by waiting; the others never twice."""
-    answers: dict[int, Acked] = {}
-    for delay in (0, *_BUSY_DELAYS, None):
+    if together is not None:
+        first = await together.submit(acks, weight=len(acks))
+        if None not in first:
+            return [answer for answer in first if answer is not None]
+    else:
+        first = [None] * len(acks)
+    answers = {place: answer for place, answer in enumerate(first) if answer is not None}
+    for delay in (*_BUSY_DELAYS, None):
         open_ = [place for place in range(len(acks)) if place not in answers]
         if not open_:
             break
@@ -155,8 +165,7 @@ async def _in_turn(
         if together is None or delay is None:
             found = await alone(rest)
         else:
-            if delay:
-                await asyncio.sleep(delay)
+            await asyncio.sleep(delay)
             found = await together.submit(rest, weight=len(rest))
         answers |= {place: answer for place, answer in zip(open_, found, strict=True) if answer is not None}
     if len(answers) < len(acks):

@@ -16,6 +16,7 @@ from queen.model import Message, PopRequest
 TOGETHER: Final = 256
 # Enough to keep the database busy while answers are read, few enough for arrivals to gather.
 LANES: Final = 2
+CROWD: Final = 16
 NIL: Final = UUID(int=0)
 # A wake-up asks for this many first; only if all of them got something does it ask for more.
 WOKEN: Final = 32
@@ -127,7 +128,9 @@ class Desk:
 
     def _take(self) -> list[Parked]:
         batch: list[Parked] = []
-        while self._fresh and len(batch) < TOGETHER:
+        # A crowd is split over the calls there may be, so that the database works on one while we read the other.
+        limit = TOGETHER if self._calls or len(self._fresh) <= CROWD else (len(self._fresh) + 1) // LANES
+        while self._fresh and len(batch) < min(limit, TOGETHER):
             waiting = self._fresh.popleft()
             if not waiting.answer.done():
                 batch.append(waiting)
