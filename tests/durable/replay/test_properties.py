@@ -95,7 +95,7 @@ def outstanding(stage: Stage) -> list[Any]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(program=PROGRAMS, data=st.data())
 def test_any_order_of_arrival_gives_a_history_that_replays(program: Program, data: st.DataObject) -> None:
     made = workflow_of(program)
@@ -113,7 +113,7 @@ def test_any_order_of_arrival_gives_a_history_that_replays(program: Program, dat
             if message in stage.sent:
                 stage.sent.remove(message)
     check_history(stage)
-    for cut in range(1, len(stage.history) + 1):
+    for cut in [*range(1, len(stage.history), 7), len(stage.history)]:
         check_replay(stage.history[:cut], made.entry)
 
 
