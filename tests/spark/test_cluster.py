@@ -74,7 +74,8 @@ def test_a_worker_killed_in_the_middle_of_a_write_changes_nothing(
     cluster: Cluster, queues: Queues, tmp_path: Path
 ) -> None:
     queues.fill("in", partitions=100, per_partition=200)
-    with Process(python(Path(relay.__file__), queues.url, tmp_path, cluster.url), tmp_path / "log") as driver:
+    command = python(Path(relay.__file__), queues.url, tmp_path, cluster.url)
+    with Process(command, tmp_path / "log", {"SPARK_LOCAL_IP": "127.0.0.1"}) as driver:
         wait_for(lambda: queues.rows("select from queen.sink_batches") or not driver.running, limit=180)
         wait_for(lambda: staging(queues) or not driver.running, limit=60, pause=0.001)
         assert driver.running, (tmp_path / "log").read_text()[-3000:]

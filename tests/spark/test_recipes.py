@@ -15,11 +15,9 @@ PAGE = ROOT / "docs" / "spark" / "recipes.md"
 
 
 def recipes(url: str) -> dict[str, str]:
-    """The code under each heading, told where the database is."""
+    """The code under each heading."""
     parts = re.findall(r"^## (.+?)\n.*?```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    return {
-        title: code.replace('.format("queen")', f'.format("queen").option("url", "{url}")') for title, code in parts
-    }
+    return {title: placed(code, url) for title, code in parts}
 
 
 def shared(url: str) -> str:
@@ -27,6 +25,11 @@ def shared(url: str) -> str:
     found = re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert found
     return placed(found[1], url)
+
+
+def placed(code: str, url: str) -> str:
+    """The code with the address of the database in it."""
+    return code.replace('.format("queen")', f'.format("queen").option("url", "{url}")')
 
 
 def test_the_recipes_run(spark: SparkSession, queues: Queues, tmp_path: Path) -> None:
