@@ -34,6 +34,7 @@ COMMANDS = {
     "stats": "queen.cli.stats",
     "tail": "queen.cli.tail",
     "trace": "queen.cli.trace",
+    "workflow": "queen.cli.workflow",
 }
 EXIT_CODES: dict[type[Exception], int] = {
     ConfigError: 2,
