@@ -5,6 +5,7 @@ STAMP := $(VENV)/.stamp
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 PYTEST := $(BIN)/pytest -q
 WORKERS ?= 2
+QUEEN_MQ := .venv-queen-mq
 
 .PHONY: help venv run test lint bench docs test-scale clean
 
@@ -26,6 +27,11 @@ $(STAMP)-bench: $(STAMP)-test
 	$(PIP) -e '.[bench]'
 	@touch $@
 
+$(QUEEN_MQ)/.stamp: tests/conformance/requirements.txt
+	$(PYTHON) -m venv $(QUEEN_MQ)
+	$(QUEEN_MQ)/bin/python -m pip --disable-pip-version-check install --quiet -r $<
+	@touch $@
+
 venv: $(STAMP)          ## make the virtual environment with what Queen needs to run
 
 run: $(STAMP)           ## start the broker, with an embedded PostgreSQL unless QUEEN_DATABASE_URL is set
@@ -37,7 +43,7 @@ lint: $(STAMP)-test     ## style, types and import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: $(STAMP)-test     ## everything CI runs
+test: $(STAMP)-test $(QUEEN_MQ)/.stamp  ## everything CI runs
 	@scripts/install-debian pgbouncer:pgbouncer
 	@$(MAKE) --no-print-directory lint
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not scale and not measure"
@@ -53,5 +59,5 @@ docs: $(STAMP)          ## write the generated reference pages
 	$(BIN)/python scripts/settings_page.py
 
 clean:                  ## remove what make made; your data in .queen stays
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(QUEEN_MQ) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
