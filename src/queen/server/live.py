@@ -32,6 +32,9 @@ class Rate(Struct, frozen=True):
     acked: float = 0.0
 
 
+_NO_RATE: Final = Rate()
+
+
 class Look(Struct, frozen=True):
     """Every queue at one moment, and what went on since the look before; `problem` when the database did not answer."""
 
@@ -57,7 +60,7 @@ def compare(before: Look, now: Look) -> Change:
         [
             name
             for name, queue in now.queues.items()
-            if queue != before.queues.get(name) or now.rates.get(name) != before.rates.get(name)
+            if queue != before.queues.get(name) or now.rates.get(name, _NO_RATE) != before.rates.get(name, _NO_RATE)
         ],
         [name for name in now.queues if name not in before.queues],
         [name for name in before.queues if name not in now.queues],
