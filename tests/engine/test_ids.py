@@ -8,6 +8,8 @@ import pytest
 from queen.ids import Kind, from_wire, to_wire, uuid7, uuid7s
 from tests.support.work import Sql
 
+KINDS: tuple[Kind, ...] = ("queue", "partition", "dead-letter", "trace")
+
 
 def test_ids_grow_and_carry_their_time() -> None:
     before = time.time_ns() // 1_000_000
@@ -29,15 +31,14 @@ async def test_ids_made_in_sql_are_of_the_same_kind(sql: Sql) -> None:
     assert await sql.fetchval("select queen.uuid7_time($1) is not null", uuid4())
 
 
-@pytest.mark.parametrize("kind", ["queue", "partition", "dead-letter", "trace"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("number", [0, 1, 2**31, 2**61])
 def test_numbers_come_back_from_the_wire(kind: Kind, number: int) -> None:
     text = to_wire(kind, number)
     assert UUID(text).version == 8
     assert from_wire(kind, text) == number
     assert from_wire(kind, text.upper()) == number
-    others: set[Kind] = {"queue", "partition", "dead-letter", "trace"} - {kind}
-    assert {from_wire(other, text) for other in others} == {None}
+    assert [other for other in KINDS if from_wire(other, text) is not None] == [kind]
 
 
 @pytest.mark.parametrize("text", ["", "1", "x" * 36, "0198c0de-0000-7000-8000-000000000001"])

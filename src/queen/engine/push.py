@@ -246,8 +246,13 @@ class Call:
         return len(set(given)) < len(given)
 
     def woken(self, rows: list[Row]) -> Woken:
-        """The queues of which some lane had nothing waiting until this call."""
-        return list({(self.lanes[row["lane"] - 1][0], row["queue_id"]) for row in rows if row["woken"]})
+        """The queues of which some lane had nothing waiting until this call.
+
+        A partition's first message counts: whoever waited for it before it existed had no lane to be woken.
+        """
+        return list(
+            {(self.lanes[row["lane"] - 1][0], row["queue_id"]) for row in rows if row["woken"] or row["seq"] == 1}
+        )
 
     def answers(self, rows: list[Row]) -> list[list[Pushed] | Exception]:
         """Each caller's results in the order of its items, or the reason nothing of it was stored."""

@@ -78,7 +78,7 @@ class Queues:
         if (to == "time") != (time is not None) or (to == "seq") != (seq is not None):
             raise errors.InvalidRequest("to", "a seek to a time needs a time, one to a seq needs a seq, others neither")
         row = await self._database.fetchrow(query("engine/seek"), queue, group, to, time, seq, partition, dry_run)
-        if row["redelivered"] and not dry_run:
+        if not dry_run:
             found = await self.queue(queue)
             if found is not None:
                 self._wake.ready(queue, found.id)

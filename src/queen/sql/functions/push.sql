@@ -32,7 +32,7 @@ begin
             format('queue %L is full: %s of %s messages', push.queue, v_row.depth, v_row.queue_limit),
             jsonb_build_object('queue', push.queue, 'depth', v_row.depth, 'limit', v_row.queue_limit));
     end if;
-    if v_row.woken then
+    if v_row.woken or v_row.seq = 1 then  -- a first message may be waited for by a group that has no lane there yet
         perform pg_notify('queen', v_row.queue_id::text);
     end if;
     return coalesce(v_row.message_id, v_id);

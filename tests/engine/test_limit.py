@@ -1,0 +1,184 @@
+"""R11: a limited queue never overshoots, and never refuses while there is room."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from queen import errors
+from queen.engine import Engine
+from tests.support.work import Sql, connect, message, numbers, pop, push
+
+DEPTH = "select current_depth::int from queen.queue_depths where queue_name = 'q'"
+
+
+@pytest.fixture
+async def other(database: str) -> AsyncIterator[Engine]:
+    """A second process's engine."""
+    async with Engine.connect(database) as opened:
+        yield opened
+
+
+async def test_full_is_refused_with_figures_and_stores_nothing(engine: Engine, sql: Sql) -> None:
+    await engine.queues.configure("q", {"max_queue_size": 10})
+    await push(engine, *range(8))
+    with pytest.raises(errors.QueueFull) as refused:
+        await push(engine, 8, 9, 10)
+    assert refused.value.code == "QUEUE_FULL"
+    assert refused.value.figures == {"queue": "q", "depth": 8, "limit": 10}
+    assert await sql.fetchval(DEPTH) == 8
+    await push(engine, 8, 9)
+    with pytest.raises(errors.QueueFull):
+        await push(engine, 10)
+
+
+async def test_the_depth_is_that_of_the_slowest_group(engine: Engine, sql: Sql) -> None:
+    await engine.queues.configure("q", {"max_queue_size": 3})
+    for group in ("fast", "slow"):
+        await engine.register("q", group)
+    await push(engine, 1, 2, 3)
+    await engine.ack_messages(await pop(engine, group="fast"))
+    with pytest.raises(errors.QueueFull):
+        await push(engine, 4)
+    await engine.ack_messages(await pop(engine, 1, group="slow"))
+    await push(engine, 4)
+    assert await sql.fetchval(DEPTH) == 3
+
+
+async def test_a_call_over_several_queues_is_all_or_nothing(engine: Engine, sql: Sql) -> None:
+    await engine.queues.configure("q", {"max_queue_size": 1})
+    await push(engine, 1)
+    with pytest.raises(errors.QueueFull):
+        await engine.push([message(1, "free"), message(2)])
+    assert await pop(engine, queue="free") == []
+
+
+async def test_a_full_queue_refuses_only_its_callers(engine: Engine) -> None:
+    """I11: in one micro-batch."""
+    await engine.queues.configure("q", {"max_queue_size": 5})
+    answers = await asyncio.gather(
+        *[push(engine, n, queue="q" if n % 2 else "free", partition=str(n % 3)) for n in range(30)],
+        return_exceptions=True,
+    )
+    assert sum(isinstance(a, errors.QueueFull) for a in answers[1::2]) == 10
+    assert all(isinstance(a, list) for a in answers[::2])
+
+
+async def test_a_rolled_back_push_gives_its_room_back(engine: Engine, sql: Sql) -> None:
+    await engine.queues.configure("q", {"max_queue_size": 2})
+    for _ in range(5):
+        transaction = sql.transaction()
+        await transaction.start()
+        await sql.execute("select queen.push('q', 'p', '1'), queen.push('q', 'p', '2')")
+        with pytest.raises(asyncpg.PostgresError):
+            await sql.execute("select queen.push('q', 'p', '3')")
+        await transaction.rollback()
+    await push(engine, 1, 2)
+    assert await sql.fetchval(DEPTH) == 2
+
+
+async def test_duplicates_do_not_use_up_room(engine: Engine) -> None:
+    await engine.queues.configure("q", {"max_queue_size": 2})
+    await push(engine, 1, transaction_id="t")
+    for _ in range(20):
+        assert (await push(engine, 1, transaction_id="t"))[0].status == "duplicate"
+    assert (await push(engine, 2))[0].status == "queued"
+
+
+async def test_a_limited_queue_someone_holds_does_not_delay_other_queues(engine: Engine, database: str) -> None:
+    """I5: an open transaction on a limited queue, in the same micro-batches."""
+    await engine.queues.configure("q", {"max_queue_size": 20})
+    await push(engine, 1, queue="free")
+    async with connect(database) as user, user.transaction():
+        await user.execute("select queen.push('q', 'held', '1')")
+        waiting = asyncio.create_task(push(engine, *range(19)))
+        for number in range(20):
+            await asyncio.wait_for(push(engine, number, queue="free"), 2)
+    assert len(await asyncio.wait_for(waiting, 10)) == 19
+
+
+async def test_lowering_and_lifting_the_limit(engine: Engine) -> None:
+    await engine.queues.configure("q", {"max_queue_size": 10})
+    await push(engine, *range(8))
+    await engine.queues.configure("q", {"max_queue_size": 5})
+    with pytest.raises(errors.QueueFull):
+        await push(engine, 9)
+    await engine.queues.configure("q", {"max_queue_size": 0})
+    await push(engine, *range(50))
+
+
+async def test_a_seek_back_counts(engine: Engine) -> None:
+    await engine.queues.configure("q", {"max_queue_size": 4})
+    await push(engine, 1, 2, 3, 4)
+    await engine.ack_messages(await pop(engine))
+    await push(engine, 5)
+    await engine.queues.seek("q", "__QUEUE_MODE__", "start")
+    with pytest.raises(errors.QueueFull):
+        await push(engine, 6)
+
+
+async def test_racing_producers_and_slow_consumers(engine: Engine, other: Engine, sql: Sql) -> None:
+    """10 000 messages through a queue of 500: never over, never refused while there is room."""
+    await engine.queues.configure("q", {"max_queue_size": 500})
+    todo = iter(range(10_000))
+    stored = 0
+    popped: list[int] = []
+    refused = 0
+    rng = random.Random(7)
+
+    async def produce(side: Engine, name: int) -> None:
+        nonlocal stored, refused
+        for number in todo:
+            batch = [number, *[n for _, n in zip(range(rng.choice([0, 4, 40])), todo, strict=False)]]
+            while True:
+                before = len(popped)
+                try:
+                    await push(side, *batch, partition=str(name % 4))
+                    stored += len(batch)
+                    break
+                except errors.QueueFull as full:
+                    refused += 1
+                    assert full.figures["depth"] + len(batch) > 500
+                    # At most what was popped before the call was free: the refusal must have been right.
+                    assert full.figures["depth"] <= 500
+                    while len(popped) == before and len(popped) < stored:
+                        await asyncio.sleep(0.002)
+
+    async def consume(side: Engine) -> None:
+        while len(popped) < 10_000:
+            got = await pop(side, 50, wait=1)
+            await side.ack_messages(got)
+            popped.extend(numbers(got))
+
+    async def watch() -> int:
+        worst = 0
+        while len(popped) < 10_000:
+            worst = max(worst, await sql.fetchval(DEPTH))
+            await asyncio.sleep(0.003)
+        return worst
+
+    sides = [engine, other]
+    worst, *_ = await asyncio.wait_for(
+        asyncio.gather(
+            watch(), *[produce(sides[n % 2], n) for n in range(8)], *[consume(sides[n % 2]) for n in range(2)]
+        ),
+        100,
+    )
+    assert sorted(popped) == list(range(10_000))
+    assert 0 < worst <= 500
+    assert refused > 0
+
+
+async def test_with_room_nobody_is_refused(engine: Engine, other: Engine) -> None:
+    """As many messages as fit, from eight producers at once: every one is taken, and not one more."""
+    await engine.queues.configure("q", {"max_queue_size": 400})
+    sides = [engine, other]
+    await asyncio.gather(*[push(sides[n % 2], n, partition=str(n % 7)) for n in range(400)])
+    answers = await asyncio.gather(
+        *[push(sides[n % 2], n, partition=str(n % 7)) for n in range(40)], return_exceptions=True
+    )
+    assert all(isinstance(answer, errors.QueueFull) for answer in answers)

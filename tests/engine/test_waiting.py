@@ -1,0 +1,186 @@
+"""Long polls: woken at once, never asleep on waiting work, and always answered."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from queen.db.pool import Database
+from queen.engine import Engine
+from tests.support.clock import Clock
+from tests.support.wait import eventually
+from tests.support.work import Sql, acks, connect, lease_of, message, numbers, pop, push
+
+# Far below the poll interval of a patient engine: only a wake-up can answer in that time.
+WOKEN = 10
+
+
+@pytest.fixture
+async def patient(database: str) -> AsyncIterator[Engine]:
+    """An engine that polls so rarely that only a wake-up can be what answered in time."""
+    async with Engine(Database(database), listen_url=database, poll=30) as engine:
+        await eventually(lambda: engine._listener is not None and engine._listener.connected)
+        yield engine
+
+
+async def parked(engine: Engine, queue: str = "q") -> None:
+    """Wait until a pop waits."""
+    await eventually(lambda: engine.parked.get(queue))
+
+
+async def test_a_push_of_the_same_process_wakes_at_once(patient: Engine) -> None:
+    waiting = asyncio.create_task(pop(patient, wait=20))
+    await parked(patient)
+    await push(patient, 1)
+    assert numbers(await asyncio.wait_for(waiting, WOKEN)) == [1]
+
+
+async def test_a_push_of_another_process_wakes_at_once(patient: Engine, engine: Engine) -> None:
+    await push(engine, 0)
+    await patient.ack_messages(await pop(patient))
+    waiting = asyncio.create_task(pop(patient, wait=20))
+    await parked(patient)
+    await push(engine, 1)
+    assert numbers(await asyncio.wait_for(waiting, WOKEN)) == [1]
+
+
+async def test_sql_push_wakes_too(patient: Engine, sql: Sql) -> None:
+    await push(patient, 0)
+    await patient.ack_messages(await pop(patient))
+    waiting = asyncio.create_task(pop(patient, wait=20))
+    await parked(patient)
+    await sql.execute("select queen.push('q', 'p', '{\"n\": 1}')")
+    assert numbers(await asyncio.wait_for(waiting, WOKEN)) == [1]
+
+
+@pytest.mark.parametrize("how", ["ack", "whole ack", "release", "retry", "seek", "resume", "redrive"])
+async def test_whatever_makes_work_ready_wakes(patient: Engine, how: str) -> None:
+    from queen.engine import Selection
+
+    await push(patient, 1, 2)
+    got = await pop(patient, 1)
+    if how == "redrive":
+        await patient.ack(acks(got, "dlq"))
+        await patient.ack(acks(await pop(patient)))
+    if how == "resume":
+        await patient.queues.pause("q")
+    waiting = asyncio.create_task(pop(patient, 1, wait=20))
+    await parked(patient)
+    if how == "ack":
+        await patient.ack(acks(got))
+    elif how == "whole ack":
+        await patient.ack_messages(got)
+    elif how == "release":
+        await patient.release([lease_of(got)])
+    elif how == "retry":
+        await patient.ack(acks(got, "retry"))
+    elif how == "seek":
+        await patient.queues.seek("q", "__QUEUE_MODE__", "start")
+    elif how == "redrive":
+        await patient.dead_letters.redrive(Selection(queue="q"))
+    else:
+        await patient.queues.pause("q", paused=False)
+        await patient.release([lease_of(got)])
+    assert len(await asyncio.wait_for(waiting, WOKEN)) == 1
+
+
+async def test_without_listen_polling_is_the_truth(database: str, engine: Engine) -> None:
+    async with Engine(Database(database), listen_url=None, poll=0.2) as deaf:
+        await push(engine, 0)
+        await deaf.ack_messages(await pop(deaf))
+        waiting = asyncio.create_task(pop(deaf, wait=20))
+        await parked(deaf)
+        await push(engine, 1)
+        assert numbers(await asyncio.wait_for(waiting, 3)) == [1]
+
+
+async def test_an_expiring_lease_needs_no_wake_up(patient: Engine) -> None:
+    await push(patient, 1)
+    await pop(patient, lease_seconds=1)
+    started = time.monotonic()
+    assert numbers(await asyncio.wait_for(pop(patient, wait=20), 5)) == [1]
+    assert time.monotonic() - started < 3
+
+
+async def test_a_delay_that_passes_needs_no_wake_up(patient: Engine) -> None:
+    await patient.queues.configure("q", {"delayed_processing": 1})
+    waiting = asyncio.create_task(pop(patient, wait=20))
+    await parked(patient)
+    await push(patient, 1)
+    assert numbers(await asyncio.wait_for(waiting, WOKEN)) == [1]
+
+
+async def test_a_push_in_flight_is_found_soon_after_its_commit(patient: Engine, database: str) -> None:
+    """Its transaction began before the pop that found nothing; the notification comes with its commit."""
+    await push(patient, 1)
+    await patient.ack_messages(await pop(patient))
+    async with connect(database) as other:
+        transaction = other.transaction()
+        await transaction.start()
+        await other.execute("select queen.push('q', 'p', '{\"n\": 2}')")
+        assert await pop(patient) == []
+        waiting = asyncio.create_task(pop(patient, wait=20))
+        await parked(patient)
+        await transaction.commit()
+        assert numbers(await asyncio.wait_for(waiting, WOKEN)) == [2]
+
+
+async def test_the_wait_ends_when_it_said(engine: Engine) -> None:
+    started = time.monotonic()
+    assert await pop(engine, wait=0.3) == []
+    assert 0.25 < time.monotonic() - started < 2
+
+
+async def test_many_waiters_share_what_comes_first_come_first_served(patient: Engine) -> None:
+    await push(patient, 0)
+    await patient.ack_messages(await pop(patient))
+    waiting = [asyncio.create_task(pop(patient, 1, wait=20)) for _ in range(100)]
+    await eventually(lambda: patient.parked.get("q") == 100)
+    await patient.push([message(n, partition=str(n)) for n in range(40)])
+    await eventually(lambda: sum(task.done() for task in waiting) == 40)
+    got = [task.result() for task in waiting if task.done()]
+    assert sorted(n for batch in got for n in numbers(batch)) == list(range(40))
+    await patient.push([message(n, partition=str(n)) for n in range(40, 100)])
+    await asyncio.wait_for(asyncio.gather(*waiting), 5)
+
+
+async def test_a_caller_that_goes_away_leaves_no_lease(engine: Engine, sql: Sql) -> None:
+    await push(engine, 1)
+    for _ in range(10):
+        task = asyncio.create_task(pop(engine, wait=5))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+    held = "select count(*) = 0 from queen.partition_consumers where lease_id is not null"
+    await eventually(lambda: sql.fetchval(held))
+    assert numbers(await pop(engine, wait=5)) == [1]
+
+
+async def test_stopping_answers_everyone_at_once(engine: Engine) -> None:
+    waiting = [asyncio.create_task(pop(engine, wait=60)) for _ in range(20)]
+    await parked(engine)
+    await asyncio.wait_for(engine.stop(), 5)
+    assert [task.result() for task in waiting] == [[]] * 20
+    assert await pop(engine, wait=60) == []
+
+
+async def test_a_notification_lost_with_the_connection_costs_a_poll_at_most(engine: Engine, sql: Sql) -> None:
+    await push(engine, 0)
+    await engine.ack_messages(await pop(engine))
+    waiting = asyncio.create_task(pop(engine, wait=20))
+    await parked(engine)
+    await sql.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'queen-listen'")
+    await sql.execute("select queen.push('q', 'p', '{\"n\": 1}')")
+    assert numbers(await asyncio.wait_for(waiting, 5)) == [1]
+
+
+async def test_waiting_on_a_queue_with_a_clock_ahead(engine: Engine, clock: Clock) -> None:
+    """What the process thinks of the time does not matter, only the database's clock does."""
+    await clock.advance(86_400)
+    await push(engine, 1)
+    await pop(engine, lease_seconds=1)
+    assert numbers(await asyncio.wait_for(pop(engine, wait=20), 5)) == [1]
