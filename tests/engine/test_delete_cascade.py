@@ -1,4 +1,4 @@
-"""An operator deletes rows of queen.queues by hand while producers and consumers run: nothing breaks, nothing is left."""
+"""An operator deletes rows of queen.queues by hand, also under load: nothing breaks, nothing is left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ select (select count(*) from queen.messages) + (select count(*) from queen.parti
      + (select count(*) from queen.dead_letter_queue) + (select count(*) from queen.queue_credits)
      + (select count(*) from queen.skips) + (select count(*) from queen.scheduled_messages)
 """
-ORPHANS = "select count(*) from queen.messages m where not exists (select from queen.partitions p where p.id = m.partition_id)"
+ORPHANS = """
+select count(*) from queen.messages m
+ where not exists (select from queen.partitions p where p.id = m.partition_id)
+"""
 
 
 async def test_everything_of_a_queue_goes_with_its_row(engine: Engine, sql: Sql) -> None:
