@@ -21,6 +21,7 @@ __all__ = [
     "decode_message",
     "decode_task",
     "encode_item",
+    "visible_from_ms",
 ]
 
 
@@ -166,3 +167,8 @@ def decode_message(text: str | bytes) -> OrchestratorMessage:
 def decode_task(text: str | bytes) -> ActivityTask:
     """Raises ``msgspec.DecodeError`` on anything that is not an activity task."""
     return _task_decoder.decode(text)
+
+
+def visible_from_ms(message: OrchestratorMessage) -> int:
+    """When a message is visible at the earliest: a timer from its fire time, others at once (0)."""
+    return message.fire_at_ms if isinstance(message, TimerFiredMessage) else 0

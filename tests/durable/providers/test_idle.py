@@ -111,9 +111,9 @@ async def test_waiting_costs_next_to_nothing(busy: Provider, address: Address) -
 
 
 FETCHES = {
-    "fetch_orchestrations": "select * from queen_durable.fetch_orchestrations(4, 1000, null, null, null)",
-    "fetch_filtered": "select * from queen_durable.fetch_orchestrations(4, 1000, '{1}', '{2}', null)",
-    "fetch_work_items": "select * from queen_durable.fetch_work_items(4, 1000, '{gpu,eu}', 'me', 1000, 5, null)",
+    "fetch_orchestrations": "select * from queen_durable.fetch_orchestrations(4, 1000, null, null, null, true)",
+    "fetch_filtered": "select * from queen_durable.fetch_orchestrations(4, 1000, '{1}', '{2}', null, true)",
+    "fetch_work_items": "select * from queen_durable.fetch_work_items(4, 1000, '{gpu,eu}', 'me', 1000, 5, null, true)",
 }
 
 

@@ -1,14 +1,15 @@
 """Waiting without polling: fetches sleep until they are told of work, or until known work falls due."""
 
 import asyncio
+import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
-__all__ = ["Changes", "Clock", "Signal", "Waiter", "long_poll", "system_clock"]
+__all__ = ["Changes", "Clock", "Ride", "Signal", "Waiter", "long_poll", "system_clock"]
 
 Clock = Callable[[], int]
 Item = TypeVar("Item")
@@ -19,14 +20,42 @@ def system_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
+@dataclass(slots=True, eq=False)
+class Ride:
+    """A waiting fetch that is carried out by a commit that makes work for it, in the same transaction."""
+
+    wanted: Any
+    limit: int
+    kind: Hashable
+    news: int
+    answer: "asyncio.Future[tuple[list[Any], int | None] | None]"
+
+    def give(self, found: list[Any], due_ms: int | None) -> bool:
+        """Hand over what was fetched and when more falls due; false when nobody waits any more."""
+        if self.answer.cancelled():
+            return False
+        self.answer.set_result((found, due_ms))
+        return True
+
+    def decline(self) -> None:
+        """The commit did not take place."""
+        if not self.answer.done():
+            self.answer.set_result(None)
+
+
 class Waiter:
     """One long poll: what it was told since it last looked."""
 
-    __slots__ = ("_clock", "_told", "due_ms", "woken")
+    __slots__ = ("_clock", "_kind", "_limit", "_ride", "_told", "_waiting", "_wanted", "due_ms", "woken")
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, wanted: Any, limit: int, kind: Hashable) -> None:
         self._clock = clock
         self._told = asyncio.Event()
+        self._wanted = wanted
+        self._limit = limit
+        self._kind = kind
+        self._ride: Ride | None = None
+        self._waiting = False
         self.woken = False
         self.due_ms: int | None = None
 
@@ -47,21 +76,43 @@ class Waiter:
         self.woken = True
         self._told.set()
 
-    async def wait(self, limit: float) -> None:
-        """Return when woken, when something is due, or after ``limit`` seconds."""
+    def board(self, news: int) -> Ride | None:
+        """Let a commit carry out the fetch, unless it is just about to look itself."""
+        if self.woken or self._ride is not None or not self._waiting:
+            return None
+        self._ride = Ride(self._wanted, self._limit, self._kind, news, asyncio.get_running_loop().create_future())
+        self._told.set()
+        return self._ride
+
+    def rides(self, ride: Ride) -> bool:
+        """Whether this is the one on that ride."""
+        return self._ride is ride
+
+    async def wait(self, limit: float) -> Ride | None:
+        """Return when woken, when something is due, after ``limit`` seconds, or with an answered ride."""
         deadline = asyncio.get_running_loop().time() + limit
-        while not self.woken:
-            left = deadline - asyncio.get_running_loop().time()
-            if self.due_ms is not None:
-                left = min(left, (self.due_ms - self._clock()) / 1000)
-            if left <= 0:
-                return
-            self._told.clear()
-            try:
-                async with asyncio.timeout(left):
-                    await self._told.wait()
-            except TimeoutError:
-                continue
+        self._waiting = True
+        try:
+            while not self.woken and self._ride is None:
+                left = deadline - asyncio.get_running_loop().time()
+                if self.due_ms is not None:
+                    left = min(left, (self.due_ms - self._clock()) / 1000)
+                if left <= 0:
+                    break
+                self._told.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        await self._told.wait()
+        except asyncio.CancelledError:
+            if self._ride is not None:
+                self._ride.answer.cancel()
+            raise
+        finally:
+            self._waiting = False
+        ride, self._ride = self._ride, None
+        if ride is not None:
+            await ride.answer
+        return ride
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +154,9 @@ class Signal:
         return not self._waiters
 
     @contextmanager
-    def subscribe(self) -> Iterator[Waiter]:
+    def subscribe(self, wanted: Any, limit: int, kind: Hashable) -> Iterator[Waiter]:
         """Be told of everything from here on."""
-        waiter = Waiter(self._clock)
+        waiter = Waiter(self._clock, wanted, limit, kind)
         self._waiters.add(waiter)
         try:
             yield waiter
@@ -122,6 +173,18 @@ class Signal:
             for waiter in self._waiters:
                 waiter.expect(visible_at_ms)
 
+    def board(self) -> Ride | None:
+        """A waiting fetch for a commit to carry out; the one who asks must give it an answer or decline."""
+        rides = (waiter.board(self._news) for waiter in self._waiters)
+        return None if self.closed else next((ride for ride in rides if ride is not None), None)
+
+    def notify_others(self, ride: Ride) -> None:
+        """Something was queued, and this ride took all there was of its kind."""
+        self._drained = {kind: drained for kind, drained in self._drained.items() if kind == ride.kind}
+        for waiter in self._waiters:
+            if not waiter.rides(ride):
+                waiter.wake()
+
     def close(self) -> None:
         """End every wait."""
         self.closed = True
@@ -132,6 +195,7 @@ async def long_poll(
     signal: Signal,
     look: Callable[[], Awaitable[tuple[list[Item], int | None]]],
     *,
+    wanted: Any,
     limit: int,
     kind: Hashable,
     poll_timeout_ms: int,
@@ -141,11 +205,12 @@ async def long_poll(
 
     ``look`` answers what it found and when more falls due. Without news it runs every
     ``fallback_seconds`` at most, in case a notification was lost. A look that found less than ``limit`` has
-    drained the queue for its ``kind`` of look: the next one is put off until there is news.
+    drained the queue for its ``kind`` of look: the next one is put off until there is news. While it waits, a
+    commit may carry out the fetch: ``wanted`` says what.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + poll_timeout_ms / 1000
-    with signal.subscribe() as waiter:
+    with signal.subscribe(wanted, limit, kind) as waiter:
         known = signal.still_drained(kind, loop.time() - fallback_seconds()) if poll_timeout_ms > 0 else None
         while True:
             waiter.reset()
@@ -154,12 +219,17 @@ async def long_poll(
                 found, due_ms = await look()
             known = None
             left = deadline - loop.time()
+            if not found and left > 0 and not signal.closed:
+                waiter.expect(due_ms)
+                ride = await waiter.wait(min(left, fallback_seconds()))
+                if ride is None or (answer := ride.answer.result()) is None:
+                    continue
+                news, (found, due_ms) = ride.news, answer
+                known = None if found or signal.news != news else Drained(news, loop.time(), due_ms)
             if found and len(found) < limit:
                 signal.remember(kind, Drained(news, loop.time(), due_ms))
             if found or left <= 0 or signal.closed:
                 return found
-            waiter.expect(due_ms)
-            await waiter.wait(min(left, fallback_seconds()))
 
 
 class Changes:

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from queen.durable.messages import ActivityTask, OrchestratorMessage, encode_item
+from queen.durable.messages import ActivityTask, OrchestratorMessage, encode_item, visible_from_ms
 from queen.durable.model import (
     CapabilityFilter,
     LockedTask,
@@ -24,20 +24,20 @@ from queen.durable.providers.postgres.schema import DEFAULT_SCHEMA, Schema
 from queen.durable.providers.postgres.turns import (
     Turn,
     columns,
-    earliest,
     message_row,
     push_row,
     read_item,
     turn_parameters,
 )
 from queen.durable.providers.rows import locked_task
-from queen.durable.providers.wake import Clock, Signal, long_poll
+from queen.durable.providers.wake import Clock, Ride, Signal, long_poll
 
 __all__ = ["PostgresProvider"]
 
 _LISTENING_SECONDS = 5.0
 _DEAF_SECONDS = 0.25
 _AGAIN_MS = 20
+_TASK = ("body", "attempt", "instance", "execution_id", "activity_id")
 
 Item = TypeVar("Item")
 Finished = tuple[str, OrchestratorMessage | None, Sequence[QueuePush]]
@@ -56,9 +56,9 @@ class PostgresProvider(PostgresQueries):
         self._tasks = Signal(self.now_ms)
         self._instances: dict[str, str] = {}
         self._ahead = 0
-        self._turns = Batcher[Turn, Row](self._ack_turns)
+        self._turns = Batcher[Turn, bool](self._ack_turns)
         self._finished = Batcher[Finished, bool](self._ack_work_items)
-        self._enqueued = Batcher[Enqueued, Row](self._enqueue_messages, lanes=1)
+        self._enqueued = Batcher[Enqueued, bool](self._enqueue_messages, lanes=1)
         self._notices = Notices(self._send_notice)
         self._listener = Listener(url, database.schema.name, self._hear)
 
@@ -118,22 +118,59 @@ class PostgresProvider(PostgresQueries):
         capability: CapabilityFilter | None = None,
     ) -> list[OrchestrationItem]:
         lows, highs = (None, None) if capability is None else capability.packed()
+        wanted = limit, lock_timeout_ms, lows, highs
 
         async def look() -> tuple[list[OrchestrationItem], int | None]:
-            parameters = limit, lock_timeout_ms, lows, highs, self._given_now()
-            rows = await self._fetch("fetch_orchestrations", parameters, self._give_back_items)
-            items = [read_item(row) for row in rows[:-1]]
-            self._instances.update((item.token, item.instance) for item in items)
-            return items, self._due(rows[-1])
+            parameters = *wanted, self._given_now()
+            return self._read_items(await self._fetch("fetch_orchestrations", parameters, self._give_back_items))
 
         return await long_poll(
             self._orchestrations,
             look,
+            wanted=wanted,
             limit=limit,
             kind=capability,
             poll_timeout_ms=poll_timeout_ms,
             fallback_seconds=self._fallback,
         )
+
+    def _read_items(self, rows: list[Row]) -> tuple[list[OrchestrationItem], int | None]:
+        items = [read_item(row) for row in rows[:-1]]
+        self._instances.update((item.token, item.instance) for item in items)
+        return items, self._due(rows[-1])
+
+    def _read_tasks(self, rows: list[Row]) -> tuple[list[LockedTask], int | None]:
+        return [locked_task(row["token"], [row[name] for name in _TASK]) for row in rows[:-1]], self._due(rows[-1])
+
+    async def _commit(
+        self, operation: str, statement: str, parameters: Sequence[Any], count: int, boarding: Signal | None
+    ) -> tuple[list[Row], Signal | None]:
+        """Commit, and in the same transaction carry out a fetch that waits for what is being committed.
+
+        Answers the commit's ``count`` rows, and the queue that nobody need look at any more.
+        """
+        ride = None if boarding is None else boarding.board()
+        if boarding is None or ride is None:
+            return await self._database.call(operation, statement, *parameters), None
+        along = "fetch_items" if boarding is self._orchestrations else "fetch_tasks"
+        try:
+            rows = await self._database.call(operation, f"{statement}_{along}", *parameters, *ride.wanted)
+        except BaseException:
+            ride.decline()
+            raise
+        emptied = await self._arrive(boarding, ride, rows[count:])
+        return rows[:count], boarding if emptied else None
+
+    async def _arrive(self, boarding: Signal, ride: Ride, rows: list[Row]) -> bool:
+        emptied = len(rows) - 1 < ride.limit
+        if emptied:
+            boarding.notify_others(ride)
+        if boarding is self._orchestrations:
+            if not ride.give(*self._read_items(rows)):
+                await self._give_back_items(rows)
+        elif not ride.give(*self._read_tasks(rows)):
+            await self._give_back_tasks(rows)
+        return emptied
 
     def _due(self, end: Any) -> int | None:
         """When to look again, by our own clock: the server's may be ahead or behind."""
@@ -159,26 +196,29 @@ class PostgresProvider(PostgresQueries):
             await self.abandon_orchestration_item(row["token"], ignore_attempt=True)
 
     async def ack_orchestration_item(self, token: str, commit: TurnCommit) -> None:
-        instance, ready_at = await self._turns.submit(Turn(token, commit))
-        self._instances.pop(token, None)
-        if instance is None:
+        if not await self._turns.submit(Turn(token, commit)):
             raise ProviderError("ack_orchestration_item", "the lock is not held", code="lock_lost")
-        self._changes.notify(instance, ended=commit.metadata.status in ("Completed", "Failed"))
-        for message in commit.orchestrator_items:
-            self._orchestrations.notify(earliest(message))
-        if ready_at is not None:
-            self._orchestrations.notify(ready_at - self._ahead)
-        if commit.worker_items:
-            self._tasks.notify()
 
-    async def _ack_turns(self, turns: list[Turn]) -> list[Row]:
-        soon = any(self._soon(message_row(message)[3]) for turn in turns for message in turn.commit.orchestrator_items)
-        queues = "o" * soon + "w" * any(turn.commit.worker_items for turn in turns)
+    async def _ack_turns(self, turns: list[Turn]) -> list[bool]:
+        visible = [visible_from_ms(message) for turn in turns for message in turn.commit.orchestrator_items]
+        works = any(turn.commit.worker_items for turn in turns)
+        queues = "o" * any(map(self._soon, visible)) + "w" * works
         changed = [self._instances[turn.token] for turn in turns if turn.token in self._instances]
         notice = self._notices.take(queues, changed)
-        return await self._database.call(
-            "ack_orchestration_item", "ack_turns", *turn_parameters(turns), *self._tail(notice)
-        )
+        boarding = self._tasks if works else self._orchestrations if min(visible, default=1) <= 0 else None
+        parameters = *turn_parameters(turns), *self._tail(notice)
+        rows, emptied = await self._commit("ack_orchestration_item", "ack_turns", parameters, len(turns), boarding)
+        visible += [row["ready_at"] - self._ahead for row in rows if row["ready_at"] is not None]
+        if visible and emptied is not self._orchestrations:
+            self._orchestrations.notify(min(visible))
+        if works and emptied is not self._tasks:
+            self._tasks.notify()
+        acked = [row[0] for row in rows]
+        for turn, instance in zip(turns, acked, strict=True):
+            self._instances.pop(turn.token, None)
+            if instance is not None:
+                self._changes.notify(instance, ended=turn.commit.metadata.status in ("Completed", "Failed"))
+        return [instance is not None for instance in acked]
 
     def _tail(self, notice: str | None) -> tuple[int | None, str, str | None]:
         return self._given_now(), self._database.schema.name, notice
@@ -200,17 +240,19 @@ class PostgresProvider(PostgresQueries):
     async def enqueue_for_orchestrator(
         self, message: OrchestratorMessage, *, delay_ms: int = 0, dedup_id: str | None = None
     ) -> bool:
-        accepted, visible_at = await self._enqueued.submit((message, delay_ms, dedup_id))
-        if accepted:
-            self._orchestrations.notify(visible_at - self._ahead)
-        return bool(accepted)
+        return await self._enqueued.submit((message, delay_ms, dedup_id))
 
-    async def _enqueue_messages(self, enqueued: list[Enqueued]) -> list[Row]:
+    async def _enqueue_messages(self, enqueued: list[Enqueued]) -> list[bool]:
         rows = [(*message_row(message), delay_ms, dedup_id) for message, delay_ms, dedup_id in enqueued]
         notice = self._notices.take("o") if any(self._soon(row[3] + row[4]) for row in rows) else None
-        return await self._database.call(
-            "enqueue_for_orchestrator", "enqueue_messages", *columns(rows, 6), *self._tail(notice)
+        boarding = self._orchestrations if any(row[3] + row[4] <= 0 for row in rows) else None
+        parameters = *columns(rows, 6), *self._tail(notice)
+        stored, emptied = await self._commit(
+            "enqueue_for_orchestrator", "enqueue_messages", parameters, len(rows), boarding
         )
+        if emptied is None:
+            self._orchestrations.notify(min(row["visible_at"] for row in stored) - self._ahead)
+        return [row["accepted"] for row in stored]
 
     async def enqueue_for_worker(self, task: ActivityTask) -> None:
         await self._database.call(
@@ -238,32 +280,19 @@ class PostgresProvider(PostgresQueries):
         session: SessionConfig | None = None,
         tags: TagFilter = UNTAGGED,
     ) -> list[LockedTask]:
-        wanted = None if tags.everything else [*sorted(tags.tags), *([""] if tags.untagged else [])]
+        named = None if tags.everything else [*sorted(tags.tags), *([""] if tags.untagged else [])]
         held = session or SessionConfig("")
+        owner = session and session.owner
+        wanted = limit, lock_timeout_ms, named, owner, held.lock_timeout_ms, held.max_sessions
 
         async def look() -> tuple[list[LockedTask], int | None]:
-            rows = await self._fetch(
-                "fetch_work_items",
-                (
-                    limit,
-                    lock_timeout_ms,
-                    wanted,
-                    session and session.owner,
-                    held.lock_timeout_ms,
-                    held.max_sessions,
-                    self._given_now(),
-                ),
-                self._give_back_tasks,
-            )
-            found = [
-                locked_task(token, (body, attempt, instance, execution_id, activity_id))
-                for token, attempt, instance, execution_id, activity_id, body, *_ in rows[:-1]
-            ]
-            return found, self._due(rows[-1])
+            parameters = *wanted, self._given_now()
+            return self._read_tasks(await self._fetch("fetch_work_items", parameters, self._give_back_tasks))
 
         return await long_poll(
             self._tasks,
             look,
+            wanted=wanted,
             limit=limit,
             kind=(session, tags),
             poll_timeout_ms=poll_timeout_ms,
@@ -279,18 +308,19 @@ class PostgresProvider(PostgresQueries):
     ) -> None:
         if not await self._finished.submit((token, completion, pushes)):
             raise ProviderError("ack_work_item", "the lock is not held", code="lock_lost")
-        if completion is not None:
-            self._orchestrations.notify()
 
     async def _ack_work_items(self, finished: list[Finished]) -> list[bool]:
         nothing = (None, None, None, 0)
         rows = [(token, *(nothing if done is None else message_row(done))) for token, done, _ in finished]
         pushed = [(n, *push_row(push)) for n, (_, _, pushes) in enumerate(finished, start=1) for push in pushes]
-        notice = self._notices.take("o") if any(row[1] is not None for row in rows) else None
-        answers = await self._database.call(
-            "ack_work_item", "ack_work_items", *columns(rows, 5), *columns(pushed, 8), *self._tail(notice)
-        )
-        return [answer[0] for answer in answers]
+        sends = any(row[1] is not None for row in rows)
+        notice = self._notices.take("o") if sends else None
+        parameters = *columns(rows, 5), *columns(pushed, 8), *self._tail(notice)
+        boarding = self._orchestrations if sends else None
+        acked, emptied = await self._commit("ack_work_item", "ack_work_items", parameters, len(rows), boarding)
+        if sends and emptied is None:
+            self._orchestrations.notify()
+        return [row["held"] for row in acked]
 
     async def abandon_work_item(self, token: str, *, delay_ms: int = 0, ignore_attempt: bool = False) -> None:
         visible_at = await self._database.value(

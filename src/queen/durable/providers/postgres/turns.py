@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 
 from queen.durable.events import encode_event, event_kind
-from queen.durable.messages import OrchestratorMessage, TimerFiredMessage, encode_item
+from queen.durable.messages import OrchestratorMessage, encode_item, visible_from_ms
 from queen.durable.model import OrchestrationItem, QueuePush, TurnCommit, pack_version
 from queen.durable.providers.delta import Delta
 from queen.durable.providers.rows import orchestration_item
 
-__all__ = ["Turn", "columns", "earliest", "message_row", "push_row", "read_item", "turn_parameters"]
+__all__ = ["Turn", "columns", "message_row", "push_row", "read_item", "turn_parameters"]
 
 Columns = list[list[Any]]
 
@@ -28,14 +28,9 @@ def columns(rows: Sequence[Sequence[Any]], width: int) -> Columns:
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
 
 
-def earliest(message: OrchestratorMessage) -> int:
-    """When a message is visible at the earliest: a timer from its fire time, others at once."""
-    return message.fire_at_ms if isinstance(message, TimerFiredMessage) else 0
-
-
 def message_row(message: OrchestratorMessage) -> tuple[str, str, bytes, int]:
     """Key, kind, body, and when it is visible at the earliest."""
-    return message.instance, type(message).__name__, encode_item(message).encode(), earliest(message)
+    return message.instance, type(message).__name__, encode_item(message).encode(), visible_from_ms(message)
 
 
 def push_row(push: QueuePush) -> tuple[Any, ...]:

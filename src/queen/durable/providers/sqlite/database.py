@@ -20,6 +20,7 @@ from queen.durable.providers.wake import Clock
 __all__ = ["Database"]
 
 Result = TypeVar("Result")
+Following = TypeVar("Following")
 
 _MAX_BATCH = 128
 _TRANSIENT = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL}
@@ -33,6 +34,7 @@ class _Operation:
     write: bool
     durable: bool
     probe: Callable[[Statements], Any] | None
+    after: Callable[[Statements], Any] | None = None
     result: Any = None
     error: ProviderError | None = field(default=None)
 
@@ -70,7 +72,25 @@ class Database:
         Not ``durable``: a power failure (not a crash) may undo it, together with everything after it.
         ``probe`` looks first, without a lock; if it has an answer, that is it.
         """
-        return await self._submit(name, work, write=True, durable=durable, probe=probe)
+        result: Result = await self._submit(name, work, write=True, durable=durable, probe=probe)
+        return result
+
+    async def write_then(
+        self,
+        name: str,
+        work: Callable[[Statements], Result],
+        after: Callable[[Statements], Following],
+        *,
+        durable: bool = True,
+    ) -> tuple[Result, Following | None]:
+        """Like :meth:`write`; ``after`` runs in the same transaction, when all that share it have done their work.
+
+        It is ``None`` when that failed, which does not touch the work itself.
+        """
+        both: tuple[Result, Following | None] = await self._submit(
+            name, work, write=True, durable=durable, probe=None, after=after
+        )
+        return both
 
     async def fetch(
         self,
@@ -91,7 +111,8 @@ class Database:
 
     async def read(self, name: str, work: Callable[[Statements], Result]) -> Result:
         """Run ``work`` on one snapshot."""
-        return await self._submit(name, work, write=False, durable=False, probe=None)
+        result: Result = await self._submit(name, work, write=False, durable=False, probe=None)
+        return result
 
     async def close(self) -> None:
         """Finish what was asked for, then close the connection."""
@@ -103,16 +124,17 @@ class Database:
     async def _submit(
         self,
         name: str,
-        work: Callable[[Statements], Result],
+        work: Callable[[Statements], Any],
         *,
         write: bool,
         durable: bool,
-        probe: Callable[[Statements], Result | None] | None,
-    ) -> Result:
+        probe: Callable[[Statements], Any] | None,
+        after: Callable[[Statements], Any] | None = None,
+    ) -> Any:
         if self._closed:
             raise ProviderError(name, "the provider is closed", code="closed")
-        future: asyncio.Future[Result] = self._loop.create_future()
-        self._operations.put(_Operation(name, work, future, write, durable, probe))
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._operations.put(_Operation(name, work, future, write, durable, probe, after))
         return await future
 
     def _serve(self) -> None:
@@ -137,8 +159,12 @@ class Database:
             return
         try:
             self._begin(pending)
+            nested = len(pending) > 1
             for operation in pending:
-                self._attempt(operation, nested=len(pending) > 1)
+                self._attempt(operation, operation.work, nested=nested)
+            for operation in pending:
+                if operation.after is not None and operation.error is None:
+                    self._follow(operation, operation.after)
             self._end(pending)
         except sqlite3.Error as error:
             self._abort()
@@ -166,11 +192,11 @@ class Database:
         else:
             statements.run("begin_read")
 
-    def _attempt(self, operation: _Operation, *, nested: bool) -> None:
+    def _attempt(self, operation: _Operation, work: Callable[[Statements], Any], *, nested: bool) -> None:
         if nested:
             self._statements.run("begin_operation")
         try:
-            operation.result = operation.work(self._statements)
+            operation.result = work(self._statements)
         except ProviderError as error:
             operation.error = error
         except sqlite3.Error as error:
@@ -182,6 +208,13 @@ class Database:
         if operation.error is not None:
             self._statements.run("undo_operation")
         self._statements.run("end_operation")
+
+    def _follow(self, operation: _Operation, after: Callable[[Statements], Any]) -> None:
+        """What follows must not fail what was done: it is undone alone."""
+        done = operation.result
+        self._attempt(operation, after, nested=True)
+        operation.result = done, None if operation.error is not None else operation.result
+        operation.error = None
 
     def _end(self, batch: list[_Operation]) -> None:
         failed_alone = len(batch) == 1 and batch[0].error is not None

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from queen.durable.events import HistoryEvent, encode_event, event_kind
-from queen.durable.messages import ActivityTask, OrchestratorMessage, TimerFiredMessage, encode_item
+from queen.durable.messages import ActivityTask, OrchestratorMessage, encode_item, visible_from_ms
 from queen.durable.model import CapabilityFilter, OrchestrationItem, TurnCommit, pack_version
 from queen.durable.provider import ProviderError
 from queen.durable.providers.delta import Delta
@@ -35,9 +35,7 @@ class Sent:
 
 def send(store: Statements, message: OrchestratorMessage, not_before: int) -> int:
     """Queue a message and return when it is visible: a timer from its fire time."""
-    visible_at = not_before
-    if isinstance(message, TimerFiredMessage):
-        visible_at = max(message.fire_at_ms, not_before)
+    visible_at = max(visible_from_ms(message), not_before)
     key = {"queue": QUEUE, "routing_key": message.instance, "visible_at": visible_at}
     store.change("upsert_key", **key)
     store.change("insert_message", **key, kind=type(message).__name__, body=encode_item(message))

@@ -2,10 +2,10 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from queen.durable.messages import ActivityTask, OrchestratorMessage
+from queen.durable.messages import ActivityTask, OrchestratorMessage, visible_from_ms
 from queen.durable.model import (
     CapabilityFilter,
     LockedTask,
@@ -19,12 +19,15 @@ from queen.durable.provider import UNTAGGED, ProviderError
 from queen.durable.providers.sqlite import orchestrator, worker
 from queen.durable.providers.sqlite.database import Database
 from queen.durable.providers.sqlite.queries import SqliteQueries
+from queen.durable.providers.sqlite.statements import Statements
 from queen.durable.providers.sqlite.watch import Watch
-from queen.durable.providers.wake import Changes, Clock, Signal, long_poll, system_clock
+from queen.durable.providers.wake import Changes, Clock, Ride, Signal, long_poll, system_clock
 
 __all__ = ["SqliteProvider"]
 
 _FALLBACK_SECONDS = 5.0
+
+Work = Callable[[Statements], orchestrator.Sent]
 
 
 class SqliteProvider(SqliteQueries):
@@ -91,13 +94,54 @@ class SqliteProvider(SqliteQueries):
             self.wake()
             self._changes.notify_all()
 
-    def _tell(self, sent: orchestrator.Sent, *, ended: bool = False) -> None:
-        if sent.orchestrator_at is not None:
+    def _tell(self, sent: orchestrator.Sent, *, ended: bool = False, but: Signal | None = None) -> None:
+        if sent.orchestrator_at is not None and but is not self._orchestrations:
             self._orchestrations.notify(sent.orchestrator_at)
-        if sent.tasks:
+        if sent.tasks and but is not self._tasks:
             self._tasks.notify()
         if sent.instance is not None:
             self._changes.notify(sent.instance, ended=ended)
+
+    async def _commit(
+        self, name: str, work: Work, boarding: Signal | None, *, durable: bool = True, ended: bool = False
+    ) -> orchestrator.Sent:
+        """Commit, and in the same transaction carry out a fetch that waits for what is being committed."""
+        ride = None if boarding is None else boarding.board()
+        if boarding is None or ride is None:
+            try:
+                sent = await self._database.write(name, work, durable=durable)
+            except asyncio.CancelledError:
+                self.wake()
+                raise
+            self._tell(sent, ended=ended)
+            return sent
+        carrying = asyncio.ensure_future(self._carry(name, work, boarding, ride, durable=durable, ended=ended))
+        return await asyncio.shield(carrying)
+
+    async def _carry(
+        self, name: str, work: Work, boarding: Signal, ride: Ride, *, durable: bool, ended: bool
+    ) -> orchestrator.Sent:
+        try:
+            sent, fetched = await self._database.write_then(name, work, ride.wanted, durable=durable)
+        except BaseException:
+            ride.decline()
+            raise
+        emptied = fetched is not None and len(fetched[0]) < ride.limit
+        self._tell(sent, ended=ended, but=boarding if emptied else None)
+        if emptied:
+            boarding.notify_others(ride)
+        if fetched is None:
+            ride.decline()
+        elif not ride.give(*fetched):
+            await (self._give_back_items if boarding is self._orchestrations else self._give_back_tasks)(fetched)
+        return sent
+
+    def _boarding(self, commit: TurnCommit) -> Signal | None:
+        if commit.worker_items:
+            return self._tasks
+        now = self._clock()
+        sends = any(visible_from_ms(message) <= now for message in commit.orchestrator_items)
+        return self._orchestrations if sends else None
 
     async def fetch_orchestration_items(
         self,
@@ -107,10 +151,13 @@ class SqliteProvider(SqliteQueries):
         limit: int = 1,
         capability: CapabilityFilter | None = None,
     ) -> list[OrchestrationItem]:
-        async def look() -> tuple[list[OrchestrationItem], int | None]:
+        def fetch(store: Statements) -> orchestrator.Fetched:
+            return orchestrator.fetch(store, lock_timeout_ms, limit, capability)
+
+        async def look() -> orchestrator.Fetched:
             return await self._database.fetch(
                 "fetch_orchestration_items",
-                lambda store: orchestrator.fetch(store, lock_timeout_ms, limit, capability),
+                fetch,
                 probe=lambda store: orchestrator.is_idle(store, capability),
                 undo=self._give_back_items,
             )
@@ -118,6 +165,7 @@ class SqliteProvider(SqliteQueries):
         return await long_poll(
             self._orchestrations,
             look,
+            wanted=fetch,
             limit=limit,
             kind=capability,
             poll_timeout_ms=poll_timeout_ms,
@@ -130,8 +178,10 @@ class SqliteProvider(SqliteQueries):
 
     async def ack_orchestration_item(self, token: str, commit: TurnCommit) -> None:
         self._refuse_pushes("ack_orchestration_item", commit.pushes)
-        self._tell(
-            await self._database.write("ack_orchestration_item", lambda store: orchestrator.ack(store, token, commit)),
+        await self._commit(
+            "ack_orchestration_item",
+            lambda store: orchestrator.ack(store, token, commit),
+            self._boarding(commit),
             ended=commit.metadata.status in ("Completed", "Failed"),
         )
 
@@ -154,11 +204,11 @@ class SqliteProvider(SqliteQueries):
     async def enqueue_for_orchestrator(
         self, message: OrchestratorMessage, *, delay_ms: int = 0, dedup_id: str | None = None
     ) -> bool:
-        sent = await self._database.write(
+        sent = await self._commit(
             "enqueue_for_orchestrator",
             lambda store: orchestrator.enqueue(store, message, delay_ms, dedup_id),
+            self._orchestrations if delay_ms <= 0 else None,
         )
-        self._tell(sent)
         return sent.accepted
 
     async def enqueue_for_worker(self, task: ActivityTask) -> None:
@@ -178,10 +228,13 @@ class SqliteProvider(SqliteQueries):
     ) -> list[LockedTask]:
         wanted = worker.Wanted(lock_timeout_ms, limit, session, tags)
 
+        def fetch(store: Statements) -> tuple[list[LockedTask], int | None]:
+            return worker.fetch(store, wanted)
+
         async def look() -> tuple[list[LockedTask], int | None]:
             return await self._database.fetch(
                 "fetch_work_items",
-                lambda store: worker.fetch(store, wanted),
+                fetch,
                 probe=lambda store: worker.is_idle(store, wanted),
                 undo=self._give_back_tasks,
             )
@@ -189,6 +242,7 @@ class SqliteProvider(SqliteQueries):
         return await long_poll(
             self._tasks,
             look,
+            wanted=fetch,
             limit=limit,
             kind=(session, tags),
             poll_timeout_ms=poll_timeout_ms,
@@ -203,10 +257,11 @@ class SqliteProvider(SqliteQueries):
         self, token: str, completion: OrchestratorMessage | None = None, *, pushes: Sequence[QueuePush] = ()
     ) -> None:
         self._refuse_pushes("ack_work_item", pushes)
-        self._tell(
-            await self._database.write(
-                "ack_work_item", lambda store: worker.ack(store, token, completion), durable=False
-            )
+        await self._commit(
+            "ack_work_item",
+            lambda store: worker.ack(store, token, completion),
+            None if completion is None else self._orchestrations,
+            durable=False,
         )
 
     async def abandon_work_item(self, token: str, *, delay_ms: int = 0, ignore_attempt: bool = False) -> None:

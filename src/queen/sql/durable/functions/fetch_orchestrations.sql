@@ -1,10 +1,10 @@
 -- Promises: up to p_limit locked instances with their messages, the history of the current execution and the key-value
 --   snapshot, all under the lock just taken. After them one row without instance: when the next key falls due (next_due),
---   and whether another session was in the way (again), both as of server_now. A power failure may undo the locks, so the
---   commit does not wait for the disk.
+--   and whether another session was in the way (again), both as of server_now. p_relaxed: a power failure may undo
+--   the locks, so the commit need not wait for the disk.
 -- Locks: the rows of the keys it takes; it never waits for one.
 create or replace function queen_durable.fetch_orchestrations(
-    p_limit integer, p_lock_ms bigint, p_lows bigint[], p_highs bigint[], p_now bigint
+    p_limit integer, p_lock_ms bigint, p_lows bigint[], p_highs bigint[], p_now bigint, p_relaxed boolean
 ) returns table (
     instance text, token text, attempts integer[], name text, version text, execution_id integer, status text,
     parent_instance text, history text[], message_ids bigint[], bodies bytea[],
@@ -22,7 +22,9 @@ declare
     v_parked text[];
     v_items  text[] := array[]::text[];
 begin
-    perform set_config('synchronous_commit', 'off', true);
+    if p_relaxed then
+        perform set_config('synchronous_commit', 'off', true);
+    end if;
     while cardinality(v_items) < p_limit loop
         v_keys := queen_durable.lock_instances(
             p_limit - cardinality(v_items), v_now + p_lock_ms, p_lows, p_highs, v_now);

@@ -1,11 +1,11 @@
 -- Promises: locks up to p_limit visible items, each under a fresh token, and counts the attempt: higher priority first, then
 --   longest-waiting. p_tags null takes any tag; the empty tag is the untagged ones. Without p_owner only items without session; with it
 --   also those of sessions it holds, or claims here: at most p_max_sessions in all. After the items one row without token: when the next item comes back
---   (next_due), and whether another session was in the way (again), as of server_now.
+--   (next_due), and whether another session was in the way (again), as of server_now. p_relaxed: the commit need not wait for the disk.
 -- Locks: the rows of items and sessions it takes; it waits only for a claim on the same session, in session order.
 create or replace function queen_durable.fetch_work_items(
     p_limit integer, p_lock_ms bigint, p_tags text[], p_owner text, p_session_ms bigint, p_max_sessions integer,
-    p_now bigint
+    p_now bigint, p_relaxed boolean
 ) returns table (
     token text, attempt integer, instance text, execution_id integer, activity_id integer, body text,
     server_now bigint, next_due bigint, again boolean
@@ -21,7 +21,9 @@ declare
     v_ids   bigint[];
     v_taken integer := 0;
 begin
-    perform set_config('synchronous_commit', 'off', true);
+    if p_relaxed then
+        perform set_config('synchronous_commit', 'off', true);
+    end if;
     v_ids := queen_durable.ready_work_items(p_limit, p_tags, p_owner, v_now);
     if p_owner is not null and cardinality(v_ids) > 0 then
         v_ids := queen_durable.claim_sessions(v_ids, p_owner, p_session_ms, p_max_sessions, v_now);
