@@ -128,6 +128,9 @@ class Decoder:
     def __call__(self, body: bytes) -> Any:
         """The decoded body; an empty one counts as `{}`."""
         try:
+            if not body.isascii():
+                # The decoder does not look into what it skips: unknown fields and payloads.
+                body.decode()
             return self._decoder.decode(body or b"{}")
         except msgspec.ValidationError as error:
             raise self._explain(str(error)) from None
