@@ -46,8 +46,9 @@ def test_the_same_as_json(client: httpx2.Client) -> None:
     pop(client, "q")
     by_format = client.get("/?format=json").json()
     by_accept = client.get("/", headers={"accept": "application/json"}).json()
-    assert by_format["queues"] == by_accept["queues"]
+    assert set(by_format) == set(by_accept)
     (queue,) = by_format["queues"]
+    assert queue["lagSeconds"] <= by_accept["queues"][0]["lagSeconds"]
     assert (queue["name"], queue["pending"], queue["processing"]) == ("q", 1, 1)
     assert (by_format["healthy"], by_format["pending"], by_format["locked"]) == (True, 1, False)
 
