@@ -90,14 +90,15 @@ __all__ = [
     "connect_sync",
 ]  # fmt: skip
 
+if not TYPE_CHECKING:  # or a checker would believe in every name
 
-def __getattr__(name: str) -> Any:
-    if name not in _NAMES:
-        raise AttributeError(f"module 'queen' has no attribute {name!r}")
-    module, there = _NAMES[name]
-    value = getattr(import_module(module), there)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name not in _NAMES:
+            raise AttributeError(f"module 'queen' has no attribute {name!r}")
+        module, there = _NAMES[name]
+        value = getattr(import_module(module), there)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -119,28 +119,26 @@ class Lines:
 
 async def _push_lines(client: Client, lines: Lines, feed: BinaryIO, size: int, room: float) -> dict[str, int]:
     counts = {"queued": 0, "duplicate": 0, "scheduled": 0}
-    under_way: asyncio.Task[list[Pushed]] | None = None
+    under_way: tuple[int, asyncio.Task[list[Pushed]]] | None = None
     with _progress(feed) as bar:
         for taken, batch in lines.chunks(feed, size):
-            # The next lines are read while the last ones are stored.
-            if under_way is not None:
-                _count(counts, await under_way)
-            under_way = asyncio.create_task(client.push_prepared(batch, room))
+            # The next lines were read while the last ones were stored.
+            await _finish(under_way, counts, bar)
+            under_way = (taken, asyncio.create_task(client.push_prepared(batch, room)))
             await asyncio.sleep(0)
-            if bar is not None:
-                bar.label = f"{sum(counts.values()):,} messages"
-                bar.update(taken)
-        if under_way is not None:
-            _count(counts, await under_way)
-        if bar is not None:
-            bar.label = f"{sum(counts.values()):,} messages"
-            bar.update(0)
+        await _finish(under_way, counts, bar)
     return counts
 
 
-def _count(counts: dict[str, int], pushed: list[Pushed]) -> None:
-    for one in pushed:
+async def _finish(under_way: tuple[int, asyncio.Task[list[Pushed]]] | None, counts: dict[str, int], bar: Any) -> None:
+    if under_way is None:
+        return
+    taken, task = under_way
+    for one in await task:
         counts[one.status] += 1
+    if bar is not None:
+        bar.label = f"{sum(counts.values()):,} messages"
+        bar.update(taken)
 
 
 def _progress(feed: BinaryIO) -> AbstractContextManager[Any]:

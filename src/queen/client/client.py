@@ -24,7 +24,7 @@ from queen.client.status import Traced
 from queen.client.stream import Stream
 from queen.client.transaction import Transaction, outcomes
 from queen.client.transport import Transport
-from queen.errors import InvalidRequest, LeaseLost, MessageNotFound
+from queen.errors import InvalidRequest, LeaseLost, MessageNotFound, QueenError, QueueFull
 from queen.model import DEFAULT_PARTITION, QUEUE_MODE, Acked, AckStatus, NewMessage, PopRequest, Pushed
 
 T = TypeVar("T")
@@ -151,14 +151,13 @@ class Client:
         """Store messages made before; those a failed attempt may have stored are not stored twice."""
         if not items:
             return []
-        again = False
-
-        async def attempt() -> list[Pushed]:
-            nonlocal again
-            before, again = again, True
-            return await self.transport.push(items, again=before)
-
-        return await self.retry.run_with_room(attempt, wait_for_room)
+        try:
+            return await self.transport.push(items, again=False)
+        except QueenError as error:
+            if not error.retryable or (isinstance(error, QueueFull) and not wait_for_room):
+                raise
+        await asyncio.sleep(self.retry.delay(0))
+        return await self.retry.run_with_room(lambda: self.transport.push(items, again=True), wait_for_room)
 
     def buffer(self, *, count: int = 500, delay: float = 0.1, wait_for_room: float = 0.0) -> Buffer:
         """A buffer that pushes whenever `count` messages have gathered or `delay` seconds have passed."""

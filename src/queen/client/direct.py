@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from queen.client import outbox
+from queen.client.lanes import Lanes, own
 from queen.client.status import (
     DeadLetter,
     GroupPartition,
@@ -70,6 +71,7 @@ class DirectTransport:
         self._listen_url = listen_url
         self._server: EmbeddedServer | None = None
         self._engine: Engine | None = None
+        self._lanes: Lanes | None = None
         self._services: ServiceRunner | None = None
 
     @property
@@ -88,6 +90,7 @@ class DirectTransport:
             engine = Engine(engine.database, keys=self._keys, listen_url=listen)
         await engine.open()
         self._engine = engine
+        self._lanes = Lanes(engine)
 
     async def _embedded(self) -> str:
         self._server = await asyncio.to_thread(EmbeddedServer.start, self._data_dir)
@@ -103,6 +106,9 @@ class DirectTransport:
         services, self._services = self._services, None
         if services is not None:
             await services.stop()
+        lanes, self._lanes = self._lanes, None
+        if lanes is not None:
+            await lanes.drain()
         engine, self._engine = self._engine, None
         if engine is not None:
             await engine.close()
@@ -122,8 +128,11 @@ class DirectTransport:
 
     async def push(self, items: Sequence[NewMessage], *, again: bool) -> list[Pushed]:
         """Store all or none."""
-        pushed = await self.engine.push(items, careful=again)
-        return [_own(one, item) for one, item in zip(pushed, items, strict=True)] if again else pushed
+        engine = self.engine
+        if len(items) == 1 and not again and self._lanes is not None:
+            return [await self._lanes.push(items[0])]
+        pushed = await engine.push(items, careful=again)
+        return [own(one, item) for one, item in zip(pushed, items, strict=True)] if again else pushed
 
     async def push_on(self, connection: object, item: NewMessage) -> UUID:
         """Store one message in the caller's own transaction, sealed when its queue wants that."""
@@ -317,13 +326,6 @@ class DirectTransport:
     async def purge(self, selection: Selection, *, dry_run: bool) -> int:
         """Remove dead letters."""
         return await self.engine.dead_letters.purge(selection, dry_run=dry_run)
-
-
-def _own(pushed: Pushed, item: NewMessage) -> Pushed:
-    """What an earlier attempt of ours had stored is no duplicate."""
-    if pushed.status == "duplicate" and pushed.id == item.id:
-        return msgspec.structs.replace(pushed, status="queued")
-    return pushed
 
 
 def _shared(kind: type[Struct], value: Struct) -> dict[str, Any]:

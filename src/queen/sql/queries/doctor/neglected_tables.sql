@@ -1,5 +1,5 @@
 -- Tables of ours that autovacuum was told to leave alone, or does not keep up with.
-select c.oid::regclass::text as name, coalesce(s.n_dead_tup, 0) as dead, coalesce(s.n_live_tup, 0) as live,
+select format('%I.%I', n.nspname, c.relname) as name, coalesce(s.n_dead_tup, 0) as dead, coalesce(s.n_live_tup, 0) as live,
        coalesce(c.reloptions && array['autovacuum_enabled=false', 'autovacuum_enabled=off'], false) as disabled
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
