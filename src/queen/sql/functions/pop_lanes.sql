@@ -24,6 +24,7 @@ declare
     t          record;  -- what is handed out, arrays by lane: req, ids, names, first, last, retries, deliveries, skips
     v_now      timestamptz;
     v_expires  timestamptz;
+    v_lanes    integer;
 begin
     select qq.id, qq as config, qq.paused, coalesce(s.filled, false) as filled,
            qq.delayed_processing = 0 and qq.window_buffer = 0 and qq.max_wait_time_seconds = 0 and qq.max_deliveries = 0
@@ -100,8 +101,8 @@ begin
               from unnest(t.req, t.ids, t.names, t.first, t.last, t.retries, t.deliveries, t.skips) with ordinality
                    l(req, id, name, from_seq, to_seq, retry, delivery, skips, place)
              cross join lateral (
-                select case when l.skips then array_agg(m.seq) end as seqs, array_agg(m.id) as ids, array_agg(m.payload) as payloads,
-                       array_agg(m.created_at) as times,
+                select case when l.skips or count(*) <= l.to_seq - l.from_seq then array_agg(m.seq) end as seqs,
+                       array_agg(m.id) as ids, array_agg(m.payload) as payloads, array_agg(m.created_at) as times,
                        case when count(m.transaction_id) > 0 then array_agg(m.transaction_id) end as transactions,
                        case when count(m.trace_id) > 0 then array_agg(m.trace_id) end as traces,
                        case when count(m.parent_id) > 0 then array_agg(m.parent_id) end as parents,
@@ -115,6 +116,14 @@ begin
              ) x
              where x.ids is not null
              order by l.place;
+    end if;
+    get diagnostics v_lanes = row_count;
+    if v_lanes < cardinality(t.req) then
+        -- Retention or a hand took a whole batch away meanwhile: nobody got that lease, so it must not hide what comes after (R8).
+        update queen.partition_consumers pc set lease_id = null, ready_at = v_now
+          from unnest(t.ids, t.first, t.last) l(id, from_seq, to_seq)
+         where pc.partition_id = l.id and pc.consumer_group = p_group
+           and not exists (select from queen.messages m where m.partition_id = l.id and m.seq between l.from_seq and l.to_seq);
     end if;
     if p_auto_ack then
         perform from queen.ack_leases(t.ids, array_fill(p_group, array[cardinality(t.ids)]),
