@@ -1,0 +1,200 @@
+"""kill -9 of PostgreSQL and of consumers under load: nothing accepted is missing or stored twice, order is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from queen.db import migrate
+from queen.db.embedded import EmbeddedServer
+from queen.db.pool import Database, PoolOptions
+from queen.engine import Engine
+from queen.errors import QueenError
+from queen.model import NewMessage, PopRequest
+from tests.support.wait import eventually
+from tests.support.work import connect
+
+PARTITIONS = 20
+BATCH = 25
+CONSUMER = """
+import asyncio, sys
+from queen.db.pool import Database
+from queen.engine import Engine
+from queen.errors import QueenError
+from queen.model import PopRequest
+
+async def work():
+    async with Engine(Database(sys.argv[1]), listen_url=None) as engine:
+        while True:
+            messages = await engine.pop(PopRequest(queue="q", group="g", batch=10, wait=5, lease_seconds=2))
+            await asyncio.sleep(0.002)
+            await engine.ack_messages(messages)
+
+async def main():
+    while True:
+        try:
+            await work()
+        except QueenError:
+            await asyncio.sleep(0.05)
+
+asyncio.run(main())
+"""
+
+
+class Log:
+    """The test's own record of what was accepted, on disk before it counts."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", encoding="utf-8")
+        self._unsynced: list[str] = []
+        self.accepted: set[str] = set()
+
+    def note(self, names: list[str]) -> None:
+        self._unsynced += names
+
+    def sync(self) -> None:
+        names, self._unsynced = self._unsynced, []
+        self._file.write("".join(f"{name}\n" for name in names))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self.accepted.update(names)
+
+    def close(self) -> None:
+        self.sync()
+        self._file.close()
+
+
+async def produce(engine: Engine, worker: int, log: Log, done: asyncio.Event) -> None:
+    """Push batches with names of our own; what fails is pushed again under the same names until it is accepted."""
+    number = 0
+    while not done.is_set():
+        items = [
+            NewMessage(
+                queue="q",
+                partition=f"p{(worker + number) % PARTITIONS}",
+                payload=json.dumps({"worker": worker, "n": number * BATCH + place}),
+                transaction_id=f"{worker}-{number}-{place}",
+            )
+            for place in range(BATCH)
+        ]
+        try:
+            await engine.push(items)
+        except QueenError:
+            await asyncio.sleep(0.02)
+            continue
+        log.note([str(item.transaction_id) for item in items])
+        number += 1
+
+
+async def consumer(dsn: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", CONSUMER, dsn, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+
+
+async def torment(server: EmbeddedServer, engine: Engine, log: Log, *, kills: int, pause: float) -> float:
+    """Kill the server and the consumers again and again; returns messages accepted per second while it was up."""
+    started = time.monotonic()
+    workers = [await consumer(server.dsn("postgres")) for _ in range(2)]
+    try:
+        for number in range(kills):
+            before = len(log.accepted)
+
+            def enough(least: int = before + 500) -> bool:
+                log.sync()
+                return len(log.accepted) > least
+
+            await eventually(enough, limit=60)
+            await asyncio.sleep(pause)
+            victim = number % len(workers)
+            workers[victim].send_signal(signal.SIGKILL)
+            await workers[victim].wait()
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.restart)
+            workers[victim] = await consumer(server.dsn("postgres"))
+        return len(log.accepted) / (time.monotonic() - started)
+    finally:
+        for worker in workers:
+            worker.send_signal(signal.SIGKILL)
+            await worker.wait()
+
+
+async def drain(engine: Engine) -> list[tuple[str, int, str]]:
+    """Everything a fresh group gets: (partition, seq, transaction id)."""
+    seen: list[tuple[str, int, str]] = []
+    while messages := await engine.pop(PopRequest(queue="q", group="audit", batch=1000, partitions=50)):
+        seen += [(message.partition, message.seq, message.transaction_id) for message in messages]
+        await engine.ack_messages(messages)
+    return seen
+
+
+async def check(scratch: Path, *, kills: int, pause: float) -> float:
+    server = await asyncio.to_thread(EmbeddedServer.start, scratch / "data")
+    log = Log(scratch / "accepted.log")
+    try:
+        dsn = server.dsn("postgres")
+        async with migrate.connect(dsn) as connection:
+            await migrate.up(connection)
+        async with Engine(Database(dsn, PoolOptions(size=6)), listen_url=None) as engine:
+            await engine.register("q", "g")
+            done = asyncio.Event()
+            producing = [asyncio.create_task(produce(engine, worker, log, done)) for worker in range(4)]
+            rate = await torment(server, engine, log, kills=kills, pause=pause)
+            done.set()
+            await asyncio.gather(*producing)
+            log.close()
+            await verify(dsn, engine, log)
+        return rate
+    finally:
+        await asyncio.to_thread(server.stop)
+
+
+async def verify(dsn: str, engine: Engine, log: Log) -> None:
+    seen = await drain(engine)
+    names = [name for _, _, name in seen]
+    assert log.accepted - set(names) == set(), "accepted and gone"
+    assert len(names) == len(set(names)), "stored twice"
+    by_partition: dict[str, list[int]] = defaultdict(list)
+    order: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    for partition, seq, name in seen:
+        by_partition[partition].append(seq)
+        worker, number, place = name.split("-")
+        order[partition, worker].append((int(number), int(place)))
+    for seqs in by_partition.values():
+        assert seqs == list(range(1, len(seqs) + 1)), "a hole or out of order"
+    for pushed in order.values():
+        assert pushed == sorted(pushed), "a producer's order is broken"
+
+    # What the killed consumers held comes back by itself once its lease ran out.
+    async def all_consumed() -> bool:
+        messages = await engine.pop(PopRequest(queue="q", group="g", batch=1000, partitions=50))
+        await engine.ack_messages(messages)
+        async with connect(dsn) as connection:
+            left = await connection.fetchval(
+                "select sum(p.next_seq - 1 - c.last_consumed_seq) from queen.partition_consumers c"
+                " join queen.partitions p on p.id = c.partition_id where c.consumer_group = 'g'"
+            )
+        return not messages and left == 0
+
+    await eventually(all_consumed, limit=30, pause=0.05)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(300)
+async def test_five_kills_under_load(scratch: Path) -> None:
+    await check(scratch, kills=5, pause=0.3)
+
+
+@pytest.mark.scale
+@pytest.mark.chaos
+@pytest.mark.timeout(3600)
+async def test_forty_kills_at_a_thousand_messages_a_second(scratch: Path) -> None:
+    assert await check(scratch, kills=40, pause=2.0) >= 1000
