@@ -29,7 +29,7 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-EXAMPLES = int(os.environ.get("QUEEN_FUZZ_EXAMPLES", "8"))
+EXAMPLES = int(os.environ.get("QUEEN_FUZZ_EXAMPLES", "4"))
 SCHEMA = schemathesis.openapi.from_dict(describe(gather(), __version__))
 
 
