@@ -182,6 +182,28 @@ async def test_finding_work_among_ten_thousand_is_as_fast_as_among_none(busy: Pr
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.measure
+async def test_a_thousand_timers_due_at_once_are_handed_out_within_seconds(busy: Provider, address: Address) -> None:
+    await address.execute(
+        "update {}mailbox_messages set visible_at = 1 where id in"
+        " (select id from {}mailbox_messages order by id limit 1000)"
+    )
+    await address.execute(
+        "update {}mailbox_keys set ready_at = 1 where queue = 'orchestrator' and routing_key in"
+        " (select routing_key from {}mailbox_messages where visible_at = 1)"
+    )
+    began = time.monotonic()
+    started = 0
+    while items := await busy.fetch_orchestration_items(lock_timeout_ms=60_000, limit=16):
+        started += len(items)
+        commits = [TurnCommit(execution_id=1, dead_letters=item.undecodable) for item in items]
+        await asyncio.gather(
+            *(busy.ack_orchestration_item(item.token, commit) for item, commit in zip(items, commits, strict=True))
+        )
+    assert started == 1_000
+    assert time.monotonic() - began < 5
+
+
 async def test_next_due_is_found_without_counting(busy: Provider, clock: ManualClock) -> None:
     due = await busy.next_due_ms()
     assert due is not None

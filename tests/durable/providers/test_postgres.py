@@ -24,6 +24,28 @@ async def sessions(address: Address, action: str = "count(*)") -> int:
     return found
 
 
+def is_listening(provider: PostgresProvider) -> bool:
+    return provider._listener is not None and provider._listener.healthy
+
+
+async def test_nothing_is_prepared_behind_a_pooler_and_work_is_still_found(postgres_address: Address) -> None:
+    async with (
+        await PostgresProvider.connect(postgres_address.where, pooler="transaction", pool_size=1) as provider,
+        await PostgresProvider.connect(postgres_address.where) as other,
+    ):
+        waiting = asyncio.create_task(
+            provider.fetch_orchestration_items(lock_timeout_ms=LOCK_MS, poll_timeout_ms=10_000)
+        )
+        await asyncio.sleep(0.05)
+        await other.enqueue_for_orchestrator(start("a"))
+        async with asyncio.timeout(3):
+            assert len(await waiting) == 1
+        async with provider._database._pool.acquire() as connection:
+            prepared = await connection.fetchval("select count(*) from pg_prepared_statements where name <> ''")
+        assert prepared == 0
+        assert not is_listening(provider)
+
+
 async def test_many_may_connect_to_an_empty_database_at_once(empty_database: str) -> None:
     providers = await asyncio.gather(*(PostgresProvider.connect(empty_database, pool_size=2) for _ in range(4)))
     try:
@@ -66,7 +88,7 @@ async def test_a_server_that_is_not_there_is_worth_a_retry() -> None:
 async def test_broken_connections_are_worth_a_retry_and_replaced(postgres_address: Address) -> None:
     async with await PostgresProvider.connect(postgres_address.where, pool_size=2) as provider:
         await begin(provider, "a")
-        await eventually(lambda: provider._listener.healthy)
+        await eventually(lambda: is_listening(provider))
         await sessions(postgres_address, "count(pg_terminate_backend(pid))")
         refusals: list[ProviderError] = []
 
@@ -81,8 +103,8 @@ async def test_broken_connections_are_worth_a_retry_and_replaced(postgres_addres
         await eventually(recovered)
         assert all(error.retryable for error in refusals)
         assert (await fetch(provider)).instance == "a"
-        await eventually(lambda: not provider._listener.healthy)
-        await eventually(lambda: provider._listener.healthy)
+        await eventually(lambda: not is_listening(provider))
+        await eventually(lambda: is_listening(provider))
 
 
 async def test_a_listener_that_came_back_looks_at_once(postgres_address: Address) -> None:
@@ -90,7 +112,7 @@ async def test_a_listener_that_came_back_looks_at_once(postgres_address: Address
         await PostgresProvider.connect(postgres_address.where) as provider,
         await PostgresProvider.connect(postgres_address.where) as other,
     ):
-        await eventually(lambda: provider._listener.healthy)
+        await eventually(lambda: is_listening(provider))
         waiting = asyncio.create_task(
             provider.fetch_orchestration_items(lock_timeout_ms=LOCK_MS, poll_timeout_ms=20_000)
         )

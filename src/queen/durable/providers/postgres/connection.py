@@ -1,7 +1,7 @@
 """Calls to the database: a pool, one statement per call, errors in the provider's words."""
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 import asyncpg
 
@@ -9,9 +9,10 @@ from queen.db import migrate
 from queen.durable.provider import ProviderError
 from queen.durable.providers.postgres.schema import Schema
 
-__all__ = ["Database"]
+__all__ = ["Database", "Pooler", "Row"]
 
 Row = Any
+Pooler = Literal["session", "transaction"]
 
 _POOL_SIZE = 10
 _CALL_SECONDS = 30.0
@@ -29,15 +30,22 @@ class Database:
         self.schema = schema
 
     @classmethod
-    async def open(cls, url: str, schema: Schema, *, pool_size: int = _POOL_SIZE) -> "Database":
-        """Connect and bring the schema up to date; many processes may do so at once."""
+    async def open(
+        cls, url: str, schema: Schema, *, pool_size: int = _POOL_SIZE, pooler: Pooler = "session"
+    ) -> "Database":
+        """Connect and bring the schema up to date; many processes may do so at once.
+
+        Behind a pooler in transaction mode nothing is prepared or set on a connection.
+        """
+        direct = pooler == "session"
         try:
             pool = await asyncpg.create_pool(
                 url,
                 min_size=1,
                 max_size=pool_size,
                 command_timeout=_CALL_SECONDS,
-                server_settings={"jit": "off", "plan_cache_mode": "force_generic_plan"},
+                statement_cache_size=100 if direct else 0,
+                server_settings={"jit": "off", "plan_cache_mode": "force_generic_plan"} if direct else None,
                 reset=_keep,
             )
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:

@@ -17,7 +17,7 @@ from queen.durable.model import (
 )
 from queen.durable.provider import UNTAGGED, ProviderError
 from queen.durable.providers.postgres.batching import Batcher
-from queen.durable.providers.postgres.connection import Database, Row
+from queen.durable.providers.postgres.connection import Database, Pooler, Row
 from queen.durable.providers.postgres.notices import Listener, Notices, concerns
 from queen.durable.providers.postgres.queries import PostgresQueries
 from queen.durable.providers.postgres.schema import DEFAULT_SCHEMA, Schema
@@ -50,7 +50,7 @@ class PostgresProvider(PostgresQueries):
     name = "postgres"
     supports_pushes = True
 
-    def __init__(self, database: Database, url: str, clock: Clock | None) -> None:
+    def __init__(self, database: Database, listen_url: str | None, clock: Clock | None) -> None:
         super().__init__(database, clock)
         self._orchestrations = Signal(self.now_ms)
         self._tasks = Signal(self.now_ms)
@@ -60,14 +60,26 @@ class PostgresProvider(PostgresQueries):
         self._finished = Batcher[Finished, bool](self._ack_work_items)
         self._enqueued = Batcher[Enqueued, bool](self._enqueue_messages, lanes=1)
         self._notices = Notices(self._send_notice)
-        self._listener = Listener(url, database.schema.name, self._hear)
+        self._listener = None if listen_url is None else Listener(listen_url, database.schema.name, self._hear)
 
     @classmethod
     async def connect(
-        cls, url: str, *, schema: str = DEFAULT_SCHEMA, clock: Clock | None = None, pool_size: int = 10
+        cls,
+        url: str,
+        *,
+        schema: str = DEFAULT_SCHEMA,
+        clock: Clock | None = None,
+        pool_size: int = 10,
+        pooler: Pooler = "session",
+        listen_url: str | None = None,
     ) -> "PostgresProvider":
-        """Connect; the schema is made and migrated when missing. ``clock`` replaces the server's (tests)."""
-        return cls(await Database.open(url, Schema(schema), pool_size=pool_size), url, clock)
+        """Connect; the schema is made and migrated when missing. ``clock`` replaces the server's (tests).
+
+        Behind a pooler in transaction mode say ``pooler="transaction"``; ``listen_url`` is then the server's own
+        address for notifications, without which new work of other processes is looked for every 250 ms.
+        """
+        database = await Database.open(url, Schema(schema), pool_size=pool_size, pooler=pooler)
+        return cls(database, listen_url or (url if pooler == "session" else None), clock)
 
     async def close(self) -> None:
         self._orchestrations.close()
@@ -76,7 +88,8 @@ class PostgresProvider(PostgresQueries):
         for batcher in (self._turns, self._finished, self._enqueued):
             await batcher.close()
         await self._notices.close()
-        await self._listener.close()
+        if self._listener is not None:
+            await self._listener.close()
         await self._database.close()
 
     def wake(self) -> None:
@@ -84,7 +97,8 @@ class PostgresProvider(PostgresQueries):
         self._tasks.notify()
 
     def _fallback(self) -> float:
-        return _LISTENING_SECONDS if self._listener.healthy else _DEAF_SECONDS
+        listening = self._listener is not None and self._listener.healthy
+        return _LISTENING_SECONDS if listening else _DEAF_SECONDS
 
     async def _send_notice(self, notice: str) -> None:
         with contextlib.suppress(ProviderError):
