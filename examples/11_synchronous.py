@@ -1,0 +1,24 @@
+"""The same client without async: generated from the asynchronous one, so nothing is missing."""
+
+from dataclasses import dataclass
+
+import queen
+
+
+@dataclass
+class Order:
+    number: int
+
+
+with queen.connect_sync() as q:
+    q.push_many("orders", [Order(1), Order(2), Order(3)])
+
+    def bill(message: queen.SyncMessage[Order]) -> None:
+        q.push("invoices", {"of": message.data.number})
+
+    print("billed:", q.consume("orders", bill, limit=2).handled)
+    for message in q.messages("orders", data=Order, limit=1):
+        print("by hand:", message.data)
+    with q.transaction() as transaction:
+        transaction.push("invoices", {"of": 3})
+    print("invoices:", [message.data["of"] for message in q.pop("invoices", batch=10)])
