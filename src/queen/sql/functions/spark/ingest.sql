@@ -11,14 +11,10 @@ declare
     v_sink   bigint;
     v_stage  text;
     v_now    timestamptz;
-    v_rows   bigint;
-    v_later  bigint := 0;
-    v_ids    bigint[];
-    v_queues bigint[];
-    v_sizes  bigint[];
-    v_delays double precision[];
-    v_kept   bigint[];
+    v_share  smallint[] := array(select generate_series(p_bucket, 63, p_buckets)::smallint);
     v_counts bigint[];
+    v_later  bigint := 0;
+    l        record;  -- the lanes by partition id: ids, queues, sizes, delays (arrays), rows, sealed, later
 begin
     select s.id, 'spark_stage_' || s.id into v_sink, v_stage from queen.sinks s where s.name = p_sink;
     insert into queen.sink_batches (sink_id, batch, bucket, buckets, stored_at)
@@ -28,33 +24,39 @@ begin
         return;
     end if;
     execute format($sql$
-        select array_agg(p.id order by p.id), array_agg(q.id order by p.id), array_agg(l.n order by p.id),
-               array_agg(greatest(q.delayed_processing, q.window_buffer)::double precision order by p.id), sum(l.n)
-          from (select queue, partition, count(*) as n from queen.%I
-                 where stage = any ($1) and bucket %% $2 = $3 group by 1, 2) l
+        select array_agg(p.id order by p.id) as ids, array_agg(q.id order by p.id) as queues, array_agg(l.n order by p.id) as sizes,
+               array_agg(greatest(q.delayed_processing, q.window_buffer)::double precision order by p.id) as delays,
+               sum(l.n) as rows, bool_or(q.encryption_enabled) as sealed, bool_or(l.later) as later
+          from (select queue, partition, count(*) as n, count(deliver_at) > 0 as later from queen.%I
+                 where stage = any ($1) and bucket = any ($2) group by 1, 2) l
           join queen.queues q on q.name = l.queue
           join queen.partitions p on p.queue_id = q.id and p.name = l.partition$sql$, v_stage)
-       into v_ids, v_queues, v_sizes, v_delays, v_rows using p_stages, p_buckets, p_bucket;
-    if v_ids is null then
+       into l using p_stages, v_share;
+    if l.ids is null then
         return query select 0::bigint, 0::bigint, 0::bigint;
         return;
     end if;
-    perform queen.ingest_credit(v_queues, v_sizes);
+    if l.sealed then
+        perform queen.require_staged_sealed(v_stage, p_stages);
+    end if;
+    perform queen.ingest_credit(l.queues, l.sizes);
     perform queen.announce();
-    perform from queen.partitions where id = any (v_ids) order by id for no key update;
+    perform from queen.partitions where id = any (l.ids) order by id for no key update;
     v_now := queen.clock();
+    if l.later then
+        v_later := queen.schedule_staged(v_stage, p_stages, v_share, v_now);
+    end if;
     begin
-        select r.ids, r.counts, r.scheduled into v_kept, v_counts, v_later
-          from queen.ingest_rows(v_stage, p_stages, p_bucket, p_buckets, v_ids, v_now, false) r;
+        v_counts := queen.ingest_rows(v_stage, p_stages, v_share, l.ids, v_now);
     exception when unique_violation then
-        select r.ids, r.counts, r.scheduled into v_kept, v_counts, v_later
-          from queen.ingest_rows(v_stage, p_stages, p_bucket, p_buckets, v_ids, v_now, true) r;
+        perform queen.drop_duplicates(v_stage, p_stages, v_share, l.ids);
+        v_counts := queen.ingest_rows(v_stage, p_stages, v_share, l.ids, v_now);
     end;
-    perform queen.raise_heads(v_ids, v_counts, v_delays, v_now);
-    perform pg_notify('queen', n.id::text) from (select distinct unnest(v_queues) as id) n;
+    perform queen.raise_heads(l.ids, v_counts, l.delays, v_now);
+    perform pg_notify('queen', n.id::text) from (select distinct unnest(l.queues) as id) n;
     return query
         update queen.sink_batches b
-           set stored = n.stored, scheduled = v_later, duplicates = v_rows - n.stored - v_later
+           set stored = n.stored, scheduled = v_later, duplicates = l.rows - n.stored - v_later
           from (select coalesce(sum(c), 0)::bigint as stored from unnest(v_counts) c) n
          where b.sink_id = v_sink and b.batch = p_batch and b.bucket = p_bucket
         returning b.stored, b.duplicates, b.scheduled;

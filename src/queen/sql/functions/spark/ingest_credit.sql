@@ -1,5 +1,5 @@
 -- Promises: limited queues among the lanes have room for their rows, which is then theirs until commit or rollback; else QUEUE_FULL with
---   depth, limit and the number asked for. Queues that take encrypted payloads only are checked by queen.ingest_rows.
+--   depth, limit and the number asked for.
 -- Locks: credit slots of limited queues, queues by id (see queen.take_credit).
 create or replace function queen.ingest_credit(p_queues bigint[], p_counts bigint[]) returns void
 language plpgsql volatile as $$

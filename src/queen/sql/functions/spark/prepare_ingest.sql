@@ -28,6 +28,9 @@ begin
             'batch %s of sink %L has %s of %s rows in its stage: the database lost them in a crash, or another run of the sink '
             'took them; run the query again', p_batch, p_sink, coalesce(v_rows, 0), p_rows));
     end if;
+    if v_rows > 1000 then
+        execute format('analyze queen.%I (stage, bucket, queue, partition, transaction_id)', 'spark_stage_' || v_sink);
+    end if;
     if v_rows > 0 then
         perform queen.create_partitions(v_queues, v_lanes);
     end if;
