@@ -52,9 +52,10 @@ def main() -> None:
         server = stack.enter_context(EmbeddedServer.start(directory / "data"))
         dsn = server.dsn("postgres")
         brokers = {}
-        for workers in options.workers:
-            name = f"{workers} worker{'s' if workers > 1 else ''}"
-            brokers[name] = stack.enter_context(run_broker(dsn, directory, workers, options.server))
+        for kind in options.server:
+            for workers in options.workers:
+                name = f"{kind} x {workers}"
+                brokers[name] = stack.enter_context(run_broker(dsn, directory / name, workers, kind))
         brokers |= {url: url for url in options.against}
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             result = runner.run(measure(dsn, brokers, options))
@@ -71,7 +72,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=2.0, help="length of each round (default 2)")
     parser.add_argument("--workers", type=int, nargs="*", default=[1, 2], help="brokers to run, by workers (1 2)")
     parser.add_argument("--against", action="append", default=[], metavar="URL", help="another broker to put beside")
-    parser.add_argument("--server", choices=["uvicorn", "granian"], default="uvicorn", help="which HTTP server to run")
+    parser.add_argument("--server", nargs="*", default=["uvicorn"], help="HTTP servers to run: uvicorn, granian")
     parser.add_argument("--save", default="broker.json", help="file below bench/results; empty for none")
     options = parser.parse_args()
     if options.quick:
@@ -90,7 +91,7 @@ def run_broker(dsn: str, directory: Path, workers: int, kind: str) -> Iterator[s
         "QUEEN_DATABASE_URL": dsn,
         "QUEEN_PORT": str(port),
         "QUEEN_WORKERS": str(workers),
-        "QUEEN_DATA_DIR": str(directory / f"broker-{workers}"),
+        "QUEEN_DATA_DIR": str(directory),
         "QUEEN_LOG_LEVEL": "warning",
     }
     command = [sys.executable, "-m", "queen", "serve"]
@@ -139,7 +140,7 @@ async def measure(dsn: str, brokers: dict[str, str], options: argparse.Namespace
         }
         for name in verbs
     }
-    return {"rates": rates, "delivery": delivery, "ratios": ratios, "server": options.server}
+    return {"rates": rates, "delivery": delivery, "ratios": ratios}
 
 
 def verb_loads(broker: Broker, seconds: float) -> dict[str, Callable[[], Awaitable[float]]]:
@@ -163,7 +164,7 @@ async def rates_of(
         for side, group in loads.items():
             for name, load in group.items():
                 if name.startswith("pop+ack"):
-                    await brokers[side].fill(150_000 if "100" in name else 20_000)
+                    await brokers[side].fill(60_000 if "100" in name else 10_000)
                 rate = await load()
                 if number:  # the first round only warms up
                     samples[side][name].append(rate)
