@@ -82,6 +82,7 @@ class App:
         self.router = Router(gather() if routes is None else routes)
         broker.routes = self.router.routes
         self._auth = broker.auth
+        self._tells_all = broker.settings.log_level == "debug"
         self._prefix = os.urandom(6).hex().encode()
         self._count = itertools.count(1)
         self._origins = frozenset(origin.encode() for origin in broker.settings.cors_origins)
@@ -113,6 +114,14 @@ class App:
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
             response = self._refused(error, scope, request_id)
+        if self._tells_all:
+            LOG.debug(
+                "answered",
+                method=scope["method"],
+                path=scope["path"],
+                status=response.status,
+                request=request_id.decode("latin-1"),
+            )
         length = b"%d" % len(response.body)
         answer = [(b"x-request-id", request_id), *self._cors(headers), *response.headers]
         if response.status != 204:

@@ -7,6 +7,7 @@ import gc
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import parent_process
@@ -27,6 +28,7 @@ LOG: Final = structlog.get_logger("queen.serve")
 BACKLOG: Final = 4096
 # Requests make much garbage that counting frees at once; looking for cycles every 700 objects is wasted on it.
 GARBAGE: Final = 20_000
+SAME_BREATH: Final = 1.0
 
 
 class Server(uvicorn.Server):
@@ -35,10 +37,11 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, broker: Broker) -> None:
         super().__init__(config)
         self.broker = broker
+        self._asked_at: float | None = None
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop on SIGTERM and SIGINT; a second one stops at once."""
+        """Stop on SIGTERM and SIGINT."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -53,9 +56,12 @@ class Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal came."""
-        LOG.info("stopping", signal=signal.Signals(sig).name)
-        if self.should_exit:
+        """A signal came: stop gracefully; one more, not sent in the same breath, stops at once."""
+        now = time.monotonic()
+        if self._asked_at is None:
+            LOG.info("stopping", signal=signal.Signals(sig).name)
+            self._asked_at = now
+        elif now - self._asked_at > SAME_BREATH:
             self.force_exit = True
         self.should_exit = True
 
@@ -142,7 +148,13 @@ async def _serve(server: Server, listening: socket.socket) -> None:
     parent = _parent_sentinel()
     if parent is not None:
         # A worker whose supervisor was killed must not live on unseen.
-        asyncio.get_running_loop().add_reader(parent, server.handle_exit, signal.SIGTERM, None)
+        loop = asyncio.get_running_loop()
+
+        def orphaned() -> None:
+            loop.remove_reader(parent)
+            server.handle_exit(signal.SIGTERM, None)
+
+        loop.add_reader(parent, orphaned)
     await server.serve(sockets=[listening])
 
 

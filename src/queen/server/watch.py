@@ -12,6 +12,7 @@ import structlog
 from msgspec import Struct
 
 from queen import errors
+from queen.db.migrate import MigrationError
 from queen.db.pool import Database
 from queen.server.buffer import Buffer
 from queen.sql import query
@@ -99,7 +100,9 @@ class Watch:
                 self._prepared = True
             async with asyncio.timeout(_ANSWER_LIMIT):
                 row = await self._database.fetchrow(query("server/modes"))
-        except (errors.QueenError, OSError, TimeoutError) as error:
+        except (errors.QueenError, OSError, TimeoutError, MigrationError) as error:
+            if isinstance(error, MigrationError) and not self._tasks:
+                raise
             problem = str(error) or "no answer in time"
             if self.up or not self._prepared:
                 LOG.warning("the database is away; pushes go to the disk buffer", reason=problem)
@@ -122,13 +125,13 @@ class Watch:
         pause = 0.1
         while True:
             await asyncio.sleep(pause)
-            if time.monotonic() - adopted_at > _ADOPT_INTERVAL:
-                adopted_at = time.monotonic()
-                await self._buffer.adopt()
-            if not self.up or self.modes.push or not self._buffer.pending:
-                pause = 0.1
-                continue
             try:
+                if time.monotonic() - adopted_at > _ADOPT_INTERVAL:
+                    adopted_at = time.monotonic()
+                    await self._buffer.adopt()
+                if not self.up or self.modes.push or not self._buffer.pending:
+                    pause = 0.1
+                    continue
                 drained = await self._buffer.drain()
                 LOG.info("the disk buffer was drained", messages=drained)
                 pause = 0.1
