@@ -1,6 +1,7 @@
 """What passes between the runtime and a provider, apart from events and messages. No I/O, no decisions."""
 
 import re
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -83,8 +84,14 @@ class CapabilityFilter(msgspec.Struct, frozen=True):
 
     def packed(self) -> tuple[list[int], list[int]]:
         """Lower and upper bounds as :func:`pack_version` integers."""
-        lows = [pack_version(item.lowest) for item in self.ranges]
-        return lows, [pack_version(item.highest) for item in self.ranges]
+        lows, highs = _bounds(self.ranges)
+        return list(lows), list(highs)
+
+
+@lru_cache(maxsize=64)
+def _bounds(ranges: tuple[VersionRange, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    lows = tuple(pack_version(item.lowest) for item in ranges)
+    return lows, tuple(pack_version(item.highest) for item in ranges)
 
 
 class SessionConfig(msgspec.Struct, frozen=True):

@@ -1,7 +1,8 @@
 """One thread that owns the connection, and the async face of it.
 
 Whoever asks while a transaction is being committed rides in the next one: all operations waiting at that
-moment share one transaction, each in a savepoint of its own, so that they share the cost of the sync too.
+moment share one transaction, and with it the cost of the sync. When one of them fails, all are undone and done
+again, each in a savepoint of its own, so that it fails alone.
 """
 
 import asyncio
@@ -157,19 +158,29 @@ class Database:
         pending = [operation for operation in batch if not self._probed(operation)]
         if not pending:
             return
+        if not self._transact(pending, nested=False) and len(pending) > 1:
+            for operation in pending:
+                operation.error = None
+            self._transact(pending, nested=True)
+
+    def _transact(self, pending: list[_Operation], *, nested: bool) -> bool:
+        """Run operations in one transaction; false when one failed and, without savepoints, undid them all."""
         try:
             self._begin(pending)
-            nested = len(pending) > 1
             for operation in pending:
                 self._attempt(operation, operation.work, nested=nested)
+                if operation.error is not None and not nested:
+                    self._statements.run("rollback")
+                    return False
             for operation in pending:
                 if operation.after is not None and operation.error is None:
                     self._follow(operation, operation.after)
-            self._end(pending)
+            self._statements.run("commit")
         except sqlite3.Error as error:
             self._abort()
             for operation in pending:
                 operation.error = operation.error or _translate(operation.name, error)
+        return True
 
     def _probed(self, operation: _Operation) -> bool:
         if operation.probe is None:
@@ -215,10 +226,6 @@ class Database:
         self._attempt(operation, after, nested=True)
         operation.result = done, None if operation.error is not None else operation.result
         operation.error = None
-
-    def _end(self, batch: list[_Operation]) -> None:
-        failed_alone = len(batch) == 1 and batch[0].error is not None
-        self._statements.run("rollback" if failed_alone else "commit")
 
     def _abort(self) -> None:
         if self._statements.connection.in_transaction:
