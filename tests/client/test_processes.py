@@ -22,9 +22,9 @@ pytestmark = pytest.mark.chaos
 
 
 @contextmanager
-def worker(url: str, log: Path, seconds: float) -> Iterator[subprocess.Popen[bytes]]:
+def worker(url: str, log: Path, seconds: float, *more: str) -> Iterator[subprocess.Popen[bytes]]:
     """A worker process, killed at the end if it still runs."""
-    command = [sys.executable, "-m", "tests.client.worker", url, "orders", str(log), str(seconds)]
+    command = [sys.executable, "-m", "tests.client.worker", url, "orders", str(log), str(seconds), *more]
     process = subprocess.Popen(command, cwd=ROOT)
     try:
         yield process
@@ -53,11 +53,14 @@ async def test_a_killed_worker_is_replaced_after_the_lease_and_order_is_kept(dat
         assert begun(log) == [0, 0, 1, 2, 3, 4, 5]
 
 
-async def test_sigterm_finishes_what_runs_and_hands_the_rest_to_another_at_once(database: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [(), ("sync",)], ids=["asynchronous", "synchronous"])
+async def test_sigterm_finishes_what_runs_and_hands_the_rest_to_another_at_once(
+    database: str, tmp_path: Path, more: tuple[str, ...]
+) -> None:
     log = tmp_path / "log"
     async with queen.connect(database) as q:
         await q.push_many("orders", range(5))
-        with worker(database, log, 0.8) as first:
+        with worker(database, log, 0.8, *more) as first:
             await eventually(lambda: begun(log) == [0])
             waiting = asyncio.create_task(q.pop("orders", batch=9, wait=30))
             first.send_signal(signal.SIGTERM)

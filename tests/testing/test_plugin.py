@@ -41,7 +41,8 @@ def test_a_database_takes_milliseconds(queen_server) -> None:
 
 def test_fixtures_come_with_the_package(tmp_path: Path) -> None:
     (tmp_path / "test_sample.py").write_text(SAMPLE)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\nfilterwarnings = error\n")
+    options = ["asyncio_mode = auto", "asyncio_default_fixture_loop_scope = function", "filterwarnings = error"]
+    (tmp_path / "pytest.ini").write_text("\n".join(["[pytest]", *options, ""]))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=100)
     assert "4 passed" in done.stdout, done.stdout + done.stderr
