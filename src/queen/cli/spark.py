@@ -23,9 +23,7 @@ PACKAGES = ("queen", "pyspark_queen")
 @click.group()
 @click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="Configuration file.")
 @click.option("--database-url", help="PostgreSQL with the queues; scripts then need no option `url`.")
-@click.option(
-    "--master", default="local[*]", show_default=True, help="Where Spark runs: local[*], spark://host:7077, …"
-)
+@click.option("--master", default="local[*]", show_default=True, help="Where Spark runs, such as spark://host:7077.")
 @click.pass_context
 def command(ctx: click.Context, file: Path | None, database_url: str | None, master: str) -> None:
     """Run PySpark with queues: finds or brings a Java, ships the connector, keeps passwords out of sight."""
@@ -49,13 +47,9 @@ class Launch:
 
         with self._properties() as properties:
             options = ["--master", self.master, "--properties-file", str(properties)]
-            added = environment(self.master) | self.secrets
-            started = subprocess.run(
-                [str(Path(sys.executable).parent / program), *options, *arguments],
-                env={**os.environ, **added},
-                check=False,
-            )
-        return started.returncode
+            given = {**os.environ, **environment(self.master), **self.secrets}
+            path = str(Path(sys.executable).parent / program)
+            return subprocess.run([path, *options, *arguments], env=given, check=False).returncode
 
     @contextmanager
     def _properties(self) -> Iterator[Path]:
