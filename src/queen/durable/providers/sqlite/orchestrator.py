@@ -4,7 +4,6 @@ import json
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -16,7 +15,7 @@ from queen.durable.providers.delta import Delta
 from queen.durable.providers.rows import orchestration_item
 from queen.durable.providers.sqlite.statements import Row, Statements
 
-__all__ = ["QUEUE", "Sent", "abandon", "ack", "enqueue", "fetch", "is_idle", "queue_task", "renew", "send"]
+__all__ = ["QUEUE", "Sent", "abandon", "ack", "enqueue", "fetch", "is_idle", "queue_tasks", "renew", "send"]
 
 QUEUE = "orchestrator"
 Fetched = tuple[list[OrchestrationItem], int | None]
@@ -125,9 +124,8 @@ def ack(store: Statements, token: str, commit: TurnCommit) -> Sent:
     _describe(store, instance, commit, now)
     append(store, "ack_orchestration_item", instance, commit.execution_id, commit.history_delta)
     _update_read_models(store, instance, commit, now)
-    for task in commit.worker_items:
-        queue_task(store, task, now)
-        sent.tasks = True
+    queue_tasks(store, commit.worker_items, now)
+    sent.tasks = bool(commit.worker_items)
     store.change_many("cancel_work_item", [msgspec.structs.asdict(key) for key in commit.cancelled_activities])
     visible = [send(store, message, now) for message in commit.orchestrator_items]
     ready_at = store.value("release_key", queue=QUEUE, routing_key=instance, not_before=0)
@@ -167,26 +165,28 @@ def _describe(store: Statements, instance: str, commit: TurnCommit, now: int) ->
         )
     pinned = None if told.pinned_version is None else pack_version(told.pinned_version)
     if store.change("advance_instance", **execution, pinned_version=pinned):
-        store.change("insert_execution", **execution)
-        store.change("update_execution", **execution, status=told.status, output=told.output, pinned_version=pinned)
+        store.change("upsert_execution", **execution, status=told.status, output=told.output, pinned_version=pinned)
 
 
 def append(store: Statements, operation: str, instance: str, execution_id: int, events: Iterable[HistoryEvent]) -> None:
     """Append events exactly as given, without looking at what is there."""
-    for event in events:
-        row: dict[str, Any] = {
+    rows = [
+        {
             "instance": instance,
             "execution_id": execution_id,
             "event_id": event.event_id,
             "kind": event_kind(event),
             "data": encode_event(event),
         }
-        if not store.change("append_event", **row):
-            raise ProviderError(
-                operation,
-                f"event {event.event_id} of {instance!r}, execution {execution_id}, exists already",
-                code="duplicate_event",
-            )
+        for event in events
+    ]
+    if store.change_many("append_event", rows) < len(rows):
+        ids = ", ".join(str(row["event_id"]) for row in rows)
+        raise ProviderError(
+            operation,
+            f"one of the events {ids} of {instance!r}, execution {execution_id}, exists already",
+            code="duplicate_event",
+        )
 
 
 def _update_read_models(store: Statements, instance: str, commit: TurnCommit, now: int) -> None:
@@ -203,19 +203,22 @@ def _update_read_models(store: Statements, instance: str, commit: TurnCommit, no
         store.change("kv_empty_delta", instance=instance)
 
 
-def queue_task(store: Statements, task: ActivityTask, now: int) -> None:
-    """Queue an activity, visible at once."""
-    store.change(
-        "insert_work_item",
-        instance=task.instance,
-        execution_id=task.execution_id,
-        activity_id=task.activity_id,
-        session_id=task.session_id,
-        tag=task.tag,
-        priority=task.priority,
-        body=encode_item(task),
-        now=now,
-    )
+def queue_tasks(store: Statements, tasks: Iterable[ActivityTask], now: int) -> None:
+    """Queue activities, visible at once."""
+    rows = [
+        {
+            "instance": task.instance,
+            "execution_id": task.execution_id,
+            "activity_id": task.activity_id,
+            "session_id": task.session_id,
+            "tag": task.tag,
+            "priority": task.priority,
+            "body": encode_item(task),
+            "now": now,
+        }
+        for task in tasks
+    ]
+    store.change_many("insert_work_item", rows)
 
 
 def abandon(store: Statements, token: str, delay_ms: int, *, ignore_attempt: bool) -> Sent:

@@ -213,7 +213,7 @@ class SqliteProvider(SqliteQueries):
 
     async def enqueue_for_worker(self, task: ActivityTask) -> None:
         await self._database.write(
-            "enqueue_for_worker", lambda store: orchestrator.queue_task(store, task, store.now_ms())
+            "enqueue_for_worker", lambda store: orchestrator.queue_tasks(store, [task], store.now_ms())
         )
         self._tasks.notify()
 

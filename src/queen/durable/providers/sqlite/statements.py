@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -58,9 +58,9 @@ class Statements:
         """How many rows a statement changed."""
         return self.connection.execute(self._texts[name], parameters).rowcount
 
-    def change_many(self, name: str, parameters: Iterable[Parameters]) -> None:
-        """Run a statement for each set of parameters."""
-        self.connection.executemany(self._texts[name], parameters)
+    def change_many(self, name: str, parameters: Sequence[Parameters]) -> int:
+        """How many rows a statement changed, run for each set of parameters."""
+        return self.connection.executemany(self._texts[name], parameters).rowcount if parameters else 0
 
     def run(self, name: str) -> None:
         """Run a statement without parameters or rows."""
