@@ -20,6 +20,7 @@ from queen.model import NewMessage, Pushed
 from queen.server.auth import Authenticator
 from queen.server.buffer import Buffer
 from queen.server.gauges import Gauges
+from queen.server.handed import HandedOut
 from queen.server.limits import BodyReader
 from queen.server.live import Live
 from queen.server.metrics import Metrics
@@ -54,6 +55,7 @@ class Broker:
         )
         self.services = ServiceRunner(self.engine.database, all_services(self.engine, settings))
         self.metrics = Metrics()
+        self.handed = HandedOut()
         self.bodies = BodyReader(settings.body_limit)
         self.gauges = Gauges(self)
         self.live = Live(self.engine.database)

@@ -8,8 +8,11 @@ from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
+import msgspec
+
 from queen.ids import from_wire
-from queen.model import QUEUE_MODE, Ack, Acked, AckStatus
+from queen.model import QUEUE_MODE, Ack, Acked, AckStatus, LeaseAck
+from queen.server.handed import HandedOut
 from queen.server.limits import require_at_most
 from queen.server.request import Request
 from queen.server.routing import Route
@@ -86,6 +89,49 @@ async def ack_batch(request: Request) -> Response:
 
 async def _ack(request: Request, items: Sequence[AckItem], group: str, no_error: str) -> Response:
     started = time.monotonic()
+    completed = _completed(request.broker.handed, items, group)
+    if completed:
+        results = await _ack_leases(request, items, completed)
+    else:
+        results = await _ack_messages(request, items, group, no_error)
+    request.broker.metrics.done("ack", len(items), started)
+    return answer(results)
+
+
+def _completed(handed: HandedOut, items: Sequence[AckItem], group: str) -> dict[tuple[str, str], LeaseAck] | None:
+    """One acknowledgement per lease and partition, if everything is completed and was handed out here."""
+    found: dict[tuple[str, str], LeaseAck] = {}
+    for item in items:
+        lease = _lease(item.lease_id) if item.lease_id else None
+        partition = _partition(item.partition_id)
+        if lease is None or partition is None or _STATUSES.get(item.status) != "completed":
+            return None
+        known = handed.find((lease, partition), group)
+        seq = known.seqs.get(item.transaction_id) if known else None
+        if seq is None:
+            return None
+        key = (item.lease_id or "", item.partition_id)
+        if key not in found or seq > found[key].up_to:
+            found[key] = LeaseAck(partition_id=partition, lease_id=lease, up_to=seq, group=group)
+    return found
+
+
+async def _ack_leases(
+    request: Request, items: Sequence[AckItem], completed: Mapping[tuple[str, str], LeaseAck]
+) -> list[AckResult]:
+    handed = request.broker.handed
+    decided: dict[tuple[str, str], Acked] = {}
+    acks = list(completed.values())
+    for (key, ack), acked in zip(completed.items(), await request.engine.ack_leases(acks), strict=True):
+        known = handed.find((ack.lease_id, ack.partition_id), ack.group)
+        names = {"queue": known.queue, "partition": known.partition} if known else {}
+        decided[key] = msgspec.structs.replace(acked, **names) if acked.ok else acked
+        request.broker.metrics.acknowledged(ack.lease_id, acked)
+        (handed.settled if acked.ok else handed.forget)(ack)
+    return [_result(index, item, decided[item.lease_id or "", item.partition_id]) for index, item in enumerate(items)]
+
+
+async def _ack_messages(request: Request, items: Sequence[AckItem], group: str, no_error: str) -> list[AckResult]:
     read = [read_ack(item, group, no_error) for item in items]
     decided = iter(await request.engine.ack([one for one in read if isinstance(one, Ack)]))
     results = []
@@ -94,8 +140,7 @@ async def _ack(request: Request, items: Sequence[AckItem], group: str, no_error:
         if isinstance(one, Ack):
             request.broker.metrics.acknowledged(one.lease_id, acked)
         results.append(_result(index, item, acked))
-    request.broker.metrics.done("ack", len(items), started)
-    return answer(results)
+    return results
 
 
 def read_ack(item: AckItem, group: str, no_error: str) -> Ack | Acked:

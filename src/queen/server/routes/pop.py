@@ -144,6 +144,7 @@ def _answer(request: Request, found: Sequence[Message], wanted: PopRequest, star
     metrics = request.broker.metrics
     metrics.done("pop", len(found), started if not wanted.wait else time.monotonic())
     metrics.handed_out(found, datetime.now(UTC))
+    request.broker.handed.remember(found)
     first = found[0]
     lease = str(first.lease_id or "")
     claimed = len({message.partition_id for message in found}) if wanted.partition is None else None
