@@ -156,7 +156,9 @@ def ratios(rows: dict[str, dict[str, Any]]) -> dict[str, float]:
 
 def report(results: dict[str, Any]) -> str:
     lines = ["# Durable workflows beside duroxide", ""]
-    lines += [f"{results['machine']}. Median of {results['rounds']} rounds, engines taking turns.", ""]
+    load, nice = results["load"], results["niceness"]
+    lines += [f"{results['machine']}. Median of {results['rounds']} rounds, engines taking turns."]
+    lines += [f"Load average of the machine {load['before']} before and {load['after']} after; niceness {nice}.", ""]
     for kind, rows in results["stores"].items():
         lines += [f"## {kind}", "", "| engine | " + " | ".join(f"{s}, {u}" for s, u in UNITS.items()) + " |"]
         lines += ["|---|" + "--:|" * len(UNITS)]
@@ -183,11 +185,14 @@ def main() -> None:
     if given.measure:
         print(json.dumps(measure(given.measure, given.url, json.loads(given.options))))
         return
+    load_before = os.getloadavg()[0]
     stores = {"SQLite file": run_store("SQLite file", None, given.rival, given.rounds)}
     with postgres(given.postgres) as url:
         stores["PostgreSQL"] = run_store("PostgreSQL", url, given.rival, given.rounds)
     results = {
         "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}",
+        "load": {"before": round(load_before, 1), "after": round(os.getloadavg()[0], 1)},
+        "niceness": os.nice(0),
         "rounds": given.rounds,
         "stores": stores,
         "ratios": {kind: ratios(rows) for kind, rows in stores.items()},

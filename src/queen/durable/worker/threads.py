@@ -7,63 +7,103 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_Job = tuple[Callable[[], Any], "asyncio.Future[Any]"]
+_PATIENCE = 0.002
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    call: Callable[[], Any]
+    future: asyncio.Future[Any]
+    asked_at: float
 
 
 class Threads:
-    """Runs calls on up to `size` threads; results that come close together cross to the loop together."""
+    """Runs calls on up to `size` threads.
+
+    One thread works off what is asked for as long as that is quick; others join only when a call has waited
+    for some milliseconds. Results that come close together cross to the loop together.
+    """
 
     def __init__(self, size: int, name: str) -> None:
         self._size = size
         self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: deque[_Job] = deque()
+        self._tokens: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._finished: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
-        self._count = 0
-        self._idle = 0
         self._guard = threading.Lock()
+        self._started = 0
+        self._awake = 0
+        self._checking = False
         self._delivering = False
-        self._closed = False
 
     def run(self, call: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
         """Begin a call; its result arrives on the running loop."""
-        self._loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = self._loop.create_future()
+        loop = self._loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
         with self._guard:
-            needs_thread = self._idle <= self._jobs.qsize() and self._count < self._size
-            self._count += needs_thread
-        self._jobs.put((partial(call, *arguments), future))
-        if needs_thread:
-            threading.Thread(target=self._serve, name=f"{self._name}_{self._count}", daemon=True).start()
+            self._jobs.append(_Job(partial(call, *arguments), future, loop.time()))
+            needed = self._awake == 0
+        if needed:
+            self._wake(1)
+        if not self._checking:
+            self._checking = True
+            loop.call_later(_PATIENCE, self._check)
         return future
 
     def close(self) -> None:
         """End the threads; calls still running are not waited for, their results go nowhere."""
-        self._closed = True
         with self._guard:
-            count = self._count
-        for _ in range(count):
-            self._jobs.put(None)
+            self._jobs.clear()
+        for _ in range(self._started):
+            self._tokens.put(False)
+
+    def _check(self) -> None:
+        """Let more threads help when calls have waited too long behind others."""
+        loop = asyncio.get_running_loop()
+        with self._guard:
+            oldest = loop.time() - _PATIENCE
+            stale = sum(job.asked_at <= oldest for job in self._jobs)
+            self._checking = bool(self._jobs)
+        self._wake(stale)
+        if self._checking:
+            loop.call_later(_PATIENCE, self._check)
+
+    def _wake(self, count: int) -> None:
+        with self._guard:
+            wanted = min(count, self._size - self._awake)
+            self._awake += wanted
+            new = max(0, self._awake - self._started)
+            self._started += new
+        for _ in range(wanted - new):
+            self._tokens.put(True)
+        for number in range(new):
+            name = f"{self._name}_{self._started - new + number}"
+            threading.Thread(target=self._serve, name=name, daemon=True).start()
 
     def _serve(self) -> None:
         while True:
-            with self._guard:
-                self._idle += 1
-            job = self._jobs.get()
-            with self._guard:
-                self._idle -= 1
-            if job is None or self._closed:
+            self._work_off()
+            if not self._tokens.get():
                 return
-            call, future = job
+
+    def _work_off(self) -> None:
+        while True:
+            with self._guard:
+                if not self._jobs:
+                    self._awake -= 1
+                    return
+                job = self._jobs.popleft()
             try:
-                self._finish(future, call(), None)
+                self._finish(job.future, job.call(), None)
             except BaseException as error:  # noqa: BLE001 whoever waits gets it
-                self._finish(future, None, error)
+                self._finish(job.future, None, error)
 
     def _finish(self, future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
         self._finished.append((future, result, error))
