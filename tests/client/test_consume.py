@@ -156,6 +156,24 @@ async def test_stopping_hands_back_what_was_not_begun(q: queen.Client) -> None:
     assert [message.data for message in await q.pop("orders", batch=9)] == [2, 3]
 
 
+async def test_closing_the_client_finishes_what_runs(database: str) -> None:
+    begun, seen = asyncio.Event(), list[int]()
+
+    async def work(message: queen.Message[int]) -> None:
+        begun.set()
+        await asyncio.sleep(0.1)
+        seen.append(message.data)
+
+    async with queen.connect(database) as q:
+        await q.push_many("orders", [1, 2, 3])
+        running = asyncio.create_task(q.consume("orders", work, batch=3, signals=False))
+        await asyncio.wait_for(begun.wait(), 20)
+    assert (await running).handled == 1
+    async with queen.connect(database) as q:
+        assert [message.data for message in await q.pop("orders", batch=9)] == [2, 3]
+    assert seen == [1]
+
+
 async def test_registered_consumers_run_side_by_side(q: queen.Client) -> None:
     await q.push("orders", 1)
     await q.push("mails", 2)

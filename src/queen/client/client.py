@@ -32,11 +32,14 @@ Start = Literal["all", "new"] | datetime
 Messages = Delivered[Any] | Outcome | Iterable[Delivered[Any] | Outcome]
 
 
-class Stoppable(Protocol):
-    """Something that can be told to end."""
+class Running(Protocol):
+    """Something that consumes."""
 
     def stop(self) -> None:
         """End soon."""
+
+    async def aclose(self) -> None:
+        """End, and hand back what was not begun."""
 
 
 class Client:
@@ -47,7 +50,7 @@ class Client:
     ) -> None:
         self.transport = transport
         self.retry = retry or Retry()
-        self.running: set[Stoppable] = set()
+        self.running: set[Running] = set()
         self._message_type = message_type
         self.message_client: object = self
         self._consumers: list[Callable[[], Consumer]] = []
@@ -73,10 +76,9 @@ class Client:
 
     async def close(self) -> None:
         """Stop consuming, finish what is under way and disconnect."""
+        self.stop()
         for part in list(self.running):
-            part.stop()
-            if isinstance(part, Stream):
-                await part.aclose()
+            await part.aclose()
         await self.transport.close()
 
     async def __aenter__(self) -> Self:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("queen.client")
 _LEASE: Final = 300
 _LEASE_OF_ZERO: Final = 60
+# Time to tell what became of messages once their handlers have ended.
+_SETTLE: Final = 10.0
 Work = Callable[[Any], Any]
 
 
@@ -53,6 +55,7 @@ class Consumer:
         self._seen_at = asyncio.get_running_loop().time()
         self._lease = options.lease
         self._threads: ThreadPoolExecutor | None = None
+        self._ended = asyncio.Event()
         self.consumed = Consumed()
 
     def stop(self) -> None:
@@ -75,7 +78,14 @@ class Consumer:
             await asyncio.gather(*workers, return_exceptions=True)
             if self._threads is not None:
                 self._threads.shutdown(wait=False)
+            self._ended.set()
         return self.consumed
+
+    async def aclose(self) -> None:
+        """Stop, and wait until what runs is finished and the rest handed back."""
+        self.stop()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), self._options.drain + _SETTLE)
 
     async def _supervise(self, workers: list[asyncio.Task[None]]) -> None:
         stopped = asyncio.create_task(self._stop.wait())
