@@ -54,7 +54,7 @@ begin
                    ready_at = case when d.done then d.ready else pc.ready_at end,
                    lease_id = case when not d.done then pc.lease_id end
               from decided d
-             where pc.partition_id = d.id and pc.consumer_group = d.name
+             where pc.partition_id = d.id and pc.consumer_group = d.name and pc.partition_id = any (a.ids)
         ), logged as (
             insert into queen.deliveries (queue_id, partition_id, batch_from, batch_to, leased_at, ended_at, retry_count, failed,
                                           lease_id, outcome, consumer_group)

@@ -11,5 +11,5 @@ language sql stable as $$
                    q.max_queue_size > 0 as limited, q.encryption_enabled as sealed,
                    (select p.id from queen.partitions p where p.queue_id = q.id and p.name = n.partition) as id
               from unnest(p_queue, p_partition) with ordinality n(queue, partition, place)
-              left join queen.queues q on q.name = n.queue) n
+              left join lateral (select x.* from queen.queues x where x.name = n.queue limit 1) q on true) n
 $$;

@@ -12,8 +12,9 @@ begin
                    c.lease_id, c.lease_acquired_at, c.idle_ms, p.next_seq, q.delivery_log
               from unnest(p_partition, p_group) with ordinality e(id, name, place)
               join queen.partition_consumers c on c.partition_id = e.id and c.consumer_group = e.name
-              join queen.partitions p on p.id = c.partition_id
-              join queen.queues q on q.id = c.queue_id
+                                              and c.partition_id = any (p_partition)
+             cross join lateral (select x.next_seq from queen.partitions x where x.id = c.partition_id limit 1) p
+             cross join lateral (select x.delivery_log from queen.queues x where x.id = c.queue_id limit 1) q
              order by c.partition_id, c.consumer_group
                for no key update of c;
     else
@@ -22,8 +23,9 @@ begin
                    c.lease_id, c.lease_acquired_at, c.idle_ms, p.next_seq, q.delivery_log
               from unnest(p_partition, p_group) with ordinality e(id, name, place)
               join queen.partition_consumers c on c.partition_id = e.id and c.consumer_group = e.name
-              join queen.partitions p on p.id = c.partition_id
-              join queen.queues q on q.id = c.queue_id
+                                              and c.partition_id = any (p_partition)
+             cross join lateral (select x.next_seq from queen.partitions x where x.id = c.partition_id limit 1) p
+             cross join lateral (select x.delivery_log from queen.queues x where x.id = c.queue_id limit 1) q
              order by c.partition_id, c.consumer_group
                for no key update of c skip locked;
     end if;

@@ -48,7 +48,7 @@ begin
             select c.partition_id as id, c.ready_at, c.lease_id, p.name, p.next_seq, p.has_skips,
                    greatest(c.last_consumed_seq + 1, p.first_seq) as first
               from queen.partition_consumers c
-              join queen.partitions p on p.id = c.partition_id
+             cross join lateral (select x.* from queen.partitions x where x.id = c.partition_id limit 1) p
              where c.queue_id = q.id and c.consumer_group = p_group and c.ready_at >= coalesce(p_mark, '-infinity') and c.ready_at <= v_now
              order by c.ready_at
              limit cardinality(p_batch)
@@ -64,6 +64,7 @@ begin
                    total_messages_delivered = pc.total_messages_delivered + least(m.next_seq - m.first, p_batch[m.req])
               from matched m
              where pc.partition_id = m.id and pc.consumer_group = p_group
+               and pc.partition_id = any (array(select r.id from ready r))  -- keeps the update on its index (R14)
             returning m.req, m.id, m.name, m.ready_at, pc.batch_from, pc.batch_to, pc.retry_count, pc.delivery_count
         )
         select array_agg(x.req) as req, array_agg(x.id) as ids, array_agg(x.name) as names, array_agg(x.batch_from) as first,
@@ -93,7 +94,7 @@ begin
                    case when m.is_encrypted then array[true] end,
                    case when m.producer_sub is not null then array[m.producer_sub] end
               from unnest(t.req, t.ids, t.names, t.first, t.retries, t.deliveries) l(req, id, name, from_seq, retry, delivery)
-              join queen.messages m on m.partition_id = l.id and m.seq = l.from_seq;
+             cross join lateral (select x.* from queen.messages x where x.partition_id = l.id and x.seq = l.from_seq limit 1) m;
     else
         return query
             select l.req, null::text, null::timestamptz, null::timestamptz, null::timestamptz, v_expires, l.id, l.name, l.retry, l.delivery,

@@ -80,7 +80,8 @@ begin
         elsif cardinality(p_id) < 16 then
             -- Few items: looking is cheaper than a subtransaction.
             if not exists (select from unnest(p_transaction_id, p_lane) i(transaction_id, lane)
-                             join queen.messages m on m.partition_id = l.ids[coalesce(i.lane, 1)] and m.transaction_id = i.transaction_id) then
+                            cross join lateral (select from queen.messages m where m.partition_id = l.ids[coalesce(i.lane, 1)]
+                                                   and m.transaction_id = i.transaction_id limit 1) known) then
                 return query select * from queen.store_messages(
                     p_lane, p_rank, p_id, p_payload, p_transaction_id, p_trace_id, p_parent_id, p_producer_sub, p_encrypted,
                     l.queues, l.ids, l.delays, h.bases, h.times, queen.clock());

@@ -10,12 +10,12 @@ begin
     update queen.partitions p
        set next_seq = p.next_seq + n.n, last_created_at = greatest(p_now, p.last_created_at), last_activity = p_now
       from unnest(p_ids, p_counts) n(id, n)
-     where p.id = n.id and n.n > 0;
+     where p.id = n.id and p.id = any (p_ids) and n.n > 0;
     with woken as (
         update queen.partition_consumers c
            set ready_at = p_now + make_interval(secs => n.delay), idle_ms = 0
           from unnest(p_ids, p_counts, p_delays) n(id, n, delay)
-         where c.partition_id = n.id and n.n > 0 and c.ready_at is null
+         where c.partition_id = n.id and c.partition_id = any (p_ids) and n.n > 0 and c.ready_at is null
         returning c.partition_id
     )
     select coalesce(array_agg(distinct partition_id), '{}') into v_woken from woken;

@@ -14,7 +14,7 @@ begin
             select c.partition_id, p.name, c.ready_at, c.last_consumed_seq, p.first_seq, p.next_seq, p.has_skips, c.lease_id,
                    c.lease_acquired_at, c.batch_from, c.batch_to, c.retry_count, c.delivery_count
               from queen.partition_consumers c
-              join queen.partitions p on p.id = c.partition_id
+             cross join lateral (select x.* from queen.partitions x where x.id = c.partition_id limit 1) p
              where c.queue_id = p_queue_id and c.consumer_group = p_group and c.ready_at >= p_mark and c.ready_at <= p_now
              order by c.ready_at
              limit p_limit
@@ -24,7 +24,7 @@ begin
             select c.partition_id, p.name, c.ready_at, c.last_consumed_seq, p.first_seq, p.next_seq, p.has_skips, c.lease_id,
                    c.lease_acquired_at, c.batch_from, c.batch_to, c.retry_count, c.delivery_count
               from queen.partition_consumers c
-              join queen.partitions p on p.id = c.partition_id
+             cross join lateral (select x.* from queen.partitions x where x.id = c.partition_id limit 1) p
              where c.partition_id = p_only and c.consumer_group = p_group and c.ready_at <= p_now
                for no key update of c skip locked;
     end if;

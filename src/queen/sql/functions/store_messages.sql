@@ -1,6 +1,7 @@
 -- Promises: stores the items at the head of their lanes in the order given, so that pos grows with seq within a partition; raises
 --   next_seq; makes lanes with nothing waiting ready after the queue's delay. All in one statement, whose snapshot is newer than the
 --   partition locks (R1). Raises unique_violation on a transaction id that is already there. One row per lane.
+--   The conditions on any (p_ids) are redundant and keep the updates on their indexes whatever the statistics say (R14).
 --   Planned under the settings of queen.push_messages.
 -- Locks: consumer rows of the lanes where ready_at is null. The caller holds the partition rows.
 create or replace function queen.store_messages(
@@ -28,12 +29,12 @@ begin
             update queen.partitions p
                set next_seq = p.next_seq + c.n, last_created_at = greatest(p_now, p.last_created_at), last_activity = p_now
               from counts c
-             where p.id = p_ids[c.lane]
+             where p.id = p_ids[c.lane] and p.id = any (p_ids)
         ), roused as (
             update queen.partition_consumers pc
                set ready_at = p_now + make_interval(secs => p_delays[c.lane]), idle_ms = 0
               from counts c
-             where pc.partition_id = p_ids[c.lane] and pc.ready_at is null
+             where pc.partition_id = p_ids[c.lane] and pc.partition_id = any (p_ids) and pc.ready_at is null
             returning c.lane
         )
         select c.lane, null::integer, 'queued', p_ids[c.lane], p_bases[c.lane], null::uuid, p_queues[c.lane],
