@@ -356,7 +356,7 @@ def test_management(runtime: Runtime, client: Client) -> None:
     assert client.get_queue_depths().timer_queue == 0
     assert client.get_instance_tree("nobody").all_ids == ["nobody"]
     assert client.prune_executions("r").executions_deleted == 2
-    with pytest.raises(RuntimeError, match="Instance w is still running"):
+    with pytest.raises(RuntimeError, match=r"^Instance w is still running\. Use force=true or cancel first\.$"):
         client.delete_instance("w")
     assert client.delete_instance("w", force=True).instances_deleted == 1
     with pytest.raises(RuntimeError, match="Instance w not found"):

@@ -29,8 +29,8 @@ __all__ = ["PostgresQueries"]
 
 _REFUSALS = {
     "not_found": ("not_found", "Instance {} not found"),
-    "child": ("refused", "Cannot delete sub-orchestration {} directly. Delete root instance instead."),
-    "running": ("refused", "Instance {} is still running. Cancel it first or use force."),
+    "child": ("refused", "Cannot delete sub-orchestration {} directly. Delete the root orchestration instead."),
+    "running": ("refused", "Instance {} is still running. Use force=true or cancel first."),
 }
 
 

@@ -19,14 +19,14 @@ def delete(store: Statements, instance: str, *, force: bool) -> DeleteCounts:
     if found[0] is not None:
         raise ProviderError(
             "delete_instance",
-            f"Cannot delete sub-orchestration {instance} directly. Delete root instance instead.",
+            f"Cannot delete sub-orchestration {instance} directly. Delete the root orchestration instead.",
             code="refused",
         )
     tree = [row[0] for row in store.rows("instance_tree", instance=instance)]
     if not force and store.value("running_in_tree", instances=json.dumps(tree)):
         raise ProviderError(
             "delete_instance",
-            f"Instance {instance} is still running. Cancel it first or use force.",
+            f"Instance {instance} is still running. Use force=true or cancel first.",
             code="refused",
         )
     return _erase(store, tree)
