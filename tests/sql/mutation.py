@@ -18,4 +18,4 @@ def plant(dsn: str, function: str, *changes: tuple[str, str]) -> None:
         assert old in text, f"{function}.sql has changed: it does not contain {old!r}"
         text = text.replace(old, new)
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(cast("LiteralString", text))
+        connection.execute(text.encode())
