@@ -77,6 +77,7 @@ def test_the_log_is_json_and_tells_the_story(database: str, tmp_path: Path, work
     import json
 
     with run_process(database, tmp_path, QUEEN_WORKERS=workers) as broker:
+        wait_for(lambda: broker.log.count('"listening"') == int(workers), limit=60)
         assert broker.stop() == 0
         events = [json.loads(line)["event"] for line in broker.log.splitlines()]
     for event in ("listening", "stopping", "stopped"):
