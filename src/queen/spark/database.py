@@ -23,6 +23,7 @@ T = TypeVar("T")
 PATIENCE = 30.0
 STATEMENT_LIMIT = "600000"
 BATCH_BYTES = str(1 << 20)
+BY_HASH = ("read_positions",)
 CONFLICTS = ("40001", "40P01")
 
 
@@ -146,7 +147,7 @@ class Database:
         return table
 
     def _answer(self, connection: Connection, name: str, ask: dict[str, object], *, bulk: bool) -> pa.Table:
-        connection.fetch(query("spark/ask"), [json.dumps(ask), STATEMENT_LIMIT])
+        connection.fetch(query("spark/ask"), [json.dumps(ask), STATEMENT_LIMIT, "off" if name in BY_HASH else "on"])
         return connection.fetch(query(f"spark/{name}"), bulk=bulk)
 
     def _persist(self, attempt: Callable[[], T]) -> T:

@@ -1,11 +1,15 @@
--- Promises: the messages of the queues with from <= pos < to, in order of pos, with the columns asked for (the others are null); only those
---   created in [since, until) and at or after the seq given for their partition, where given.
+-- Promises: the messages of the queues with from <= pos < to, with the columns asked for (the others are null); only those created in
+--   [since, until) and at or after the seq given for their partition, where given. In order of pos unless the planner finds a better
+--   way, so the reader looks: sorting here would copy every row. The range is read from settings, which the planner can estimate by.
 -- Locks: nothing.
 with ask as materialized (
-    select array(select jsonb_array_elements_text(j -> 'queues')::bigint) as queues, (j ->> 'from')::bigint as low,
-           (j ->> 'to')::bigint as high, coalesce((j ->> 'since')::timestamptz, '-infinity') as since,
-           coalesce((j ->> 'until')::timestamptz, 'infinity') as until, j -> 'starts' as starts
+    select coalesce((j ->> 'since')::timestamptz, '-infinity') as since, coalesce((j ->> 'until')::timestamptz, 'infinity') as until,
+           j -> 'starts' as starts
       from (select current_setting('queen.ask')::jsonb as j) s
+), lanes as materialized (
+    select p.id, p.name, q.name as queue
+      from queen.partitions p join queen.queues q on q.id = p.queue_id
+     where p.queue_id = any (current_setting('queen.ask_queues')::bigint[])
 ), wants as materialized (
     select j -> 'columns' ? 'queue' as queue, j -> 'columns' ? 'partition' as partition, j -> 'columns' ? 'partition_id' as partition_id,
            j -> 'columns' ? 'seq' as seq, j -> 'columns' ? 'id' as id, j -> 'columns' ? 'transaction_id' as transaction_id,
@@ -14,24 +18,20 @@ with ask as materialized (
       from (select current_setting('queen.ask')::jsonb as j) s
 )
 select m.pos,
-       m.is_encrypted and w.payload as sealed,
-       case when w.queue then q.name end as queue,
-       case when w.partition then p.name end as partition,
-       case when w.partition_id then m.partition_id end as partition_id,
-       case when w.seq then m.seq end as seq,
-       case when w.id then m.id::text end as id,
-       case when w.transaction_id then coalesce(m.transaction_id, m.id::text) end as transaction_id,
-       case when w.trace_id then m.trace_id::text end as trace_id,
-       case when w.parent_id then m.parent_id::text end as parent_id,
-       case when w.payload then m.payload::text end as payload,
-       case when w.created_at then m.created_at end as created_at,
-       case when w.producer_sub then m.producer_sub end as producer_sub
-  from wants w
- cross join queen.messages m
-  join queen.partitions p on p.id = m.partition_id
-  join queen.queues q on q.id = p.queue_id
- where m.pos >= (select low from ask) and m.pos < (select high from ask)
-   and p.queue_id = any ((select queues from ask)::bigint[])
+       m.is_encrypted and (select payload from wants) as sealed,
+       case when (select queue from wants) then l.queue end as queue,
+       case when (select partition from wants) then l.name end as partition,
+       case when (select partition_id from wants) then m.partition_id end as partition_id,
+       case when (select seq from wants) then m.seq end as seq,
+       case when (select id from wants) then m.id::text end as id,
+       case when (select transaction_id from wants) then coalesce(m.transaction_id, m.id::text) end as transaction_id,
+       case when (select trace_id from wants) then m.trace_id::text end as trace_id,
+       case when (select parent_id from wants) then m.parent_id::text end as parent_id,
+       case when (select payload from wants) then m.payload::text end as payload,
+       case when (select created_at from wants) then m.created_at end as created_at,
+       case when (select producer_sub from wants) then m.producer_sub end as producer_sub
+  from queen.messages m
+  join lanes l on l.id = m.partition_id
+ where m.pos >= current_setting('queen.ask_from')::bigint and m.pos < current_setting('queen.ask_to')::bigint
    and m.created_at >= (select since from ask) and m.created_at < (select until from ask)
-   and ((select starts from ask) is null or m.seq >= coalesce(((select starts from ask) ->> p.id::text)::bigint, 0))
- order by m.pos
+   and ((select starts from ask) is null or m.seq >= coalesce(((select starts from ask) ->> m.partition_id::text)::bigint, 0))
