@@ -181,3 +181,15 @@ async def test_with_room_nobody_is_refused(engine: Engine, other: Engine) -> Non
         *[push(sides[n % 2], n, partition=str(n % 7)) for n in range(40)], return_exceptions=True
     )
     assert all(isinstance(answer, errors.QueueFull) for answer in answers)
+
+
+async def test_a_push_says_how_full_the_queue_is(engine: Engine) -> None:
+    await engine.queues.configure("q", {"max_queue_size": 10})
+    assert [(one.depth, one.remaining) for one in await push(engine, 1, 2, 3)] == [(3, 7)] * 3
+    await engine.ack_messages(await pop(engine, 2))
+    [pushed] = await push(engine, 4, partition="other", transaction_id="t")
+    assert (pushed.depth, pushed.remaining) == (2, 8)
+    [again] = await push(engine, 4, partition="other", transaction_id="t")
+    assert (again.status, again.depth, again.remaining) == ("duplicate", 2, 8)
+    [unlimited] = await push(engine, 5, queue="free")
+    assert (unlimited.depth, unlimited.remaining) == (None, None)

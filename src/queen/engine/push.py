@@ -259,6 +259,8 @@ class Call:
         found: list[dict[int, Pushed]] = [{} for _ in self._calls]
         failed: dict[int, Exception] = {}
         for row in rows:
+            if row["status"] == "depth":
+                continue
             if row["item"] is None:
                 for rank, (caller, place, item) in enumerate(self._placed[row["lane"] - 1]):
                     found[caller][place] = _pushed(item, "queued", item.id, row["partition_id"], row["seq"] + rank)
@@ -268,8 +270,9 @@ class Call:
                 found[caller][place] = _pushed(item, row["status"], row["message_id"], row["partition_id"], row["seq"])
             else:
                 failed[caller] = _refused(row, item)
+        limited = {self.lanes[row["lane"] - 1][0]: row for row in rows if row["status"] == "depth"}
         return [
-            failed.get(caller) or [found[caller][place] for place in range(len(items))]
+            failed.get(caller) or [_with_depth(found[caller][place], limited) for place in range(len(items))]
             for caller, items in enumerate(self._calls)
         ]
 
@@ -290,6 +293,14 @@ def _pushed(item: NewMessage, status: PushStatus, found: UUID | None, partition_
         seq=seq,
         trace_id=item.trace_id,
     )
+
+
+def _with_depth(pushed: Pushed, limited: dict[str, Row]) -> Pushed:
+    row = limited.get(pushed.queue)
+    if row is None:
+        return pushed
+    left = max(row["queue_limit"] - row["depth"], 0)
+    return msgspec.structs.replace(pushed, depth=row["depth"], remaining=left)
 
 
 def _refused(row: Row, item: NewMessage) -> Exception:

@@ -8,6 +8,7 @@
 --   p_careful: the caller saw a transaction id twice, or retries after an unknown outcome: look up every item before storing it.
 --   Returns one row per lane when everything was stored (item null, seq of its first item), otherwise one row per item:
 --   queued, duplicate (with the first one's id), scheduled, busy, absent, full. woken: a group had nothing waiting there until now.
+--   Last, for each limited queue, a row with status depth.
 -- Locks: queue rows (R4, R5), credit slots of limited queues by queue id, partition rows by id, then consumer rows.
 -- Few statements on purpose: every statement and expression of a function costs a set-up per transaction, which is most of what a
 --   small push costs.
@@ -76,30 +77,33 @@ begin
             return query select * from queen.store_messages(
                 p_lane, p_rank, p_id, p_payload, null, p_trace_id, p_parent_id, p_producer_sub, p_encrypted,
                 l.queues, l.ids, l.delays, h.bases, h.times, queen.clock());
-            return;
         elsif cardinality(p_id) < 16 then
             -- Few items: looking is cheaper than a subtransaction.
-            if not exists (select from unnest(p_transaction_id, p_lane) i(transaction_id, lane)
+            v_plain := not exists (select from unnest(p_transaction_id, p_lane) i(transaction_id, lane)
                             cross join lateral (select from queen.messages m where m.partition_id = l.ids[coalesce(i.lane, 1)]
-                                                   and m.transaction_id = i.transaction_id limit 1) known) then
+                                                   and m.transaction_id = i.transaction_id limit 1) known);
+            if v_plain then
                 return query select * from queen.store_messages(
                     p_lane, p_rank, p_id, p_payload, p_transaction_id, p_trace_id, p_parent_id, p_producer_sub, p_encrypted,
                     l.queues, l.ids, l.delays, h.bases, h.times, queen.clock());
-                return;
             end if;
         else
             begin
                 return query select * from queen.store_messages(
                     p_lane, p_rank, p_id, p_payload, p_transaction_id, p_trace_id, p_parent_id, p_producer_sub, p_encrypted,
                     l.queues, l.ids, l.delays, h.bases, h.times, queen.clock());
-                return;
             exception when unique_violation then
-                null;  -- a duplicate somewhere: everything is taken back, go item by item
+                v_plain := false;  -- a duplicate somewhere: everything is taken back, go item by item
             end;
         end if;
     end if;
-    return query select * from queen.push_items(
-        p_lane, p_id, p_payload, p_transaction_id, p_trace_id, p_parent_id, p_deliver_at, p_producer_sub, p_encrypted, p_call,
-        p_partition, l.queues, l.ids, h.bases, h.times, l.delays, coalesce(v_busy, '{}'), coalesce(v_absent, '{}'),
-        coalesce(v_full, '{}'), v_depth, v_limit, queen.clock());
+    if not v_plain then
+        return query select * from queen.push_items(
+            p_lane, p_id, p_payload, p_transaction_id, p_trace_id, p_parent_id, p_deliver_at, p_producer_sub, p_encrypted, p_call,
+            p_partition, l.queues, l.ids, h.bases, h.times, l.delays, coalesce(v_busy, '{}'), coalesce(v_absent, '{}'),
+            coalesce(v_full, '{}'), v_depth, v_limit, queen.clock());
+    end if;
+    if l.limited then
+        return query select * from queen.push_depths(l.queues);
+    end if;
 end $$;
