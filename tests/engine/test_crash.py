@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ async def main():
     while True:
         try:
             await work()
-        except QueenError:
+        except (QueenError, OSError, asyncio.TimeoutError):
             await asyncio.sleep(0.05)
 
 asyncio.run(main())
@@ -68,8 +69,9 @@ class Log:
         self.accepted.update(names)
 
     def close(self) -> None:
-        self.sync()
-        self._file.close()
+        if not self._file.closed:
+            self.sync()
+            self._file.close()
 
 
 async def produce(engine: Engine, worker: int, log: Log, done: asyncio.Event) -> None:
@@ -100,6 +102,13 @@ async def consumer(dsn: str) -> asyncio.subprocess.Process:
     )
 
 
+async def end(worker: asyncio.subprocess.Process) -> None:
+    """Kill -9, unless it ended by itself: work must come back either way."""
+    with suppress(ProcessLookupError):
+        worker.send_signal(signal.SIGKILL)
+    await worker.wait()
+
+
 async def torment(server: EmbeddedServer, engine: Engine, log: Log, *, kills: int, pause: float) -> float:
     """Kill the server and the consumers again and again; returns messages accepted per second while it was up."""
     started = time.monotonic()
@@ -115,16 +124,14 @@ async def torment(server: EmbeddedServer, engine: Engine, log: Log, *, kills: in
             await eventually(enough, limit=60)
             await asyncio.sleep(pause)
             victim = number % len(workers)
-            workers[victim].send_signal(signal.SIGKILL)
-            await workers[victim].wait()
+            await end(workers[victim])
             await asyncio.to_thread(server.kill)
             await asyncio.to_thread(server.restart)
             workers[victim] = await consumer(server.dsn("postgres"))
         return len(log.accepted) / (time.monotonic() - started)
     finally:
         for worker in workers:
-            worker.send_signal(signal.SIGKILL)
-            await worker.wait()
+            await end(worker)
 
 
 async def drain(engine: Engine) -> list[tuple[str, int, str]]:
@@ -154,6 +161,7 @@ async def check(scratch: Path, *, kills: int, pause: float) -> float:
             await verify(dsn, engine, log)
         return rate
     finally:
+        log.close()
         await asyncio.to_thread(server.stop)
 
 

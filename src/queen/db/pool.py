@@ -43,6 +43,7 @@ _MISSING_SCHEMA: Final = (
 _CONNECTION_LOST: Final = (
     OSError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the driver's word for a connection that broke in the middle of something
     asyncpg.PostgresConnectionError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -177,14 +178,20 @@ class Database:
             connection = await pool.acquire(timeout=self.options.acquire_timeout)
         except TimeoutError as error:
             raise errors.StoreUnavailable("no database connection became free in time") from error
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except (*_CONNECTION_LOST, asyncpg.PostgresError) as error:
             raise translate(error) from error
         self.waits += 1
         self.wait_seconds += loop.time() - started
         try:
             yield connection
         finally:
+            await self._give_back(pool, connection)
+
+    async def _give_back(self, pool: Pool, connection: PoolConnectionProxy[asyncpg.Record]) -> None:
+        try:
             await pool.release(connection, timeout=self.options.connect_timeout)
+        except (*_CONNECTION_LOST, asyncpg.PostgresError, TimeoutError):
+            connection.terminate()  # it broke while it was lent; the pool makes another
 
     async def fetch(self, sql: str, *args: Any) -> list[Row]:
         """Run one statement as a transaction of its own; conflicts are tried again."""
