@@ -54,7 +54,11 @@ class BodyReader:
             if message["type"] == "http.disconnect":
                 raise ClientGone
             body: bytes = message["body"]
-            return body if not message["more_body"] else await self._read_on(body, receive)
+            if message["more_body"]:
+                return await self._read_on(body, receive)
+            if len(body) > self._limit:
+                raise self._too_large()
+            return body
         except asyncio.CancelledError:
             if task in self._reading or task.uncancel():
                 raise
