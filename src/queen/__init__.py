@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         TransactionConflict,
     )
     from queen.model import Acked, Pushed, QueueConfig
+    from queen.spark.pipelines.definition import pipeline
 
 # Loaded when first used: a command or a Spark worker need not load a client.
 _HOME = {
@@ -74,6 +75,7 @@ _HOME = {
         "SchemaOutdated", "StoreUnavailable", "TransactionConflict",
     ),
     "queen.model": ("Acked", "Pushed", "QueueConfig"),
+    "queen.spark.pipelines.definition": ("pipeline",),
 }  # fmt: skip
 _NAMES = {
     name: (module, names[name] if isinstance(names, dict) else name)
@@ -87,7 +89,7 @@ __all__ = [
     "NotAllowed", "NotAuthenticated", "Outcome", "PartitionBusy", "PayloadTooLarge", "Push", "Pushed", "QueenError",
     "QueueConfig", "QueueFull", "QueueNotFound", "Reject", "RequestError", "Retry", "RolledBack", "SchemaOutdated",
     "StoreUnavailable", "SyncClient", "SyncMessage", "Timeouts", "TransactionConflict", "TransportError", "connect",
-    "connect_sync",
+    "connect_sync", "pipeline",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # or a checker would believe in every name

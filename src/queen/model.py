@@ -165,6 +165,7 @@ class QueueConfig(Struct, frozen=True, kw_only=True):
     encryption_enabled: bool
     max_queue_size: int
     delivery_log: bool
+    archive: bool
     paused: bool
     ttl: int
     dead_letter_queue: bool

@@ -134,3 +134,35 @@ async def test_a_removed_transaction_id_may_come_again(engine: Engine, sql: Sql,
     await clock.advance(61)
     await sql.fetchval(RETAIN, 1000)
     assert (await push(engine, 1, transaction_id="t"))[0].status == "queued"
+
+
+async def test_with_the_archive_on_nothing_goes_before_every_lake_has_it(
+    engine: Engine, sql: Sql, clock: Clock
+) -> None:
+    await engine.queues.configure("q", {"retention_enabled": True, "retention_seconds": 60, "archive": True})
+    await push(engine, 1, 2, 3, 4)
+    await clock.advance(61)
+    assert await sql.fetchval(RETAIN, 1000) == 0, "no lake has anything"
+    third = await sql.fetchval("select pos from queen.messages where seq = 3")
+    note = """insert into queen.archive_positions values ($1, 'messages', $2, $3, null, now())
+              on conflict (lake, source) do update set pos = excluded.pos"""
+    one, other = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
+    await sql.execute(note, one, "here", third)
+    await sql.execute(note, other, "there", third - 1)
+    assert await sql.fetchval(RETAIN, 1000) == 1, "the slower lake decides"
+    await sql.execute(note, other, "there", third)
+    assert await sql.fetchval(RETAIN, 1000) == 1
+    assert await stored(sql) == [(3, 3), (4, 4)]
+    await sql.execute("update queen.archive_positions set pos = pos + 2")
+    assert await sql.fetchval(RETAIN, 1) == 1
+    assert await sql.fetchval(RETAIN, 1000) == 1
+
+
+async def test_what_groups_have_passed_waits_for_the_archive_too(engine: Engine, sql: Sql, clock: Clock) -> None:
+    await engine.queues.configure("q", {"retention_enabled": True, "completed_retention_seconds": 60, "archive": True})
+    await push(engine, 1, 2)
+    await engine.ack_messages(await pop(engine))
+    await clock.advance(61)
+    assert await sql.fetchval(RETAIN, 1000) == 0
+    await engine.queues.configure("q", {"archive": False})
+    assert await sql.fetchval(RETAIN, 1000) == 2

@@ -24,7 +24,7 @@ DEFAULTS = {
     "encryptionEnabled": False,
     "maxWaitTimeSeconds": 0,
 }
-OURS = {"maxDeliveries": 0, "partialFailure": "dlq", "deliveryLog": True}
+OURS = {"maxDeliveries": 0, "partialFailure": "dlq", "deliveryLog": True, "archive": False}
 CHANGED = {
     "leaseTime": 60,
     "retryLimit": 5,
@@ -45,17 +45,18 @@ CHANGED = {
 
 
 def test_every_option_is_read_back(api: httpx2.Client, queue: str) -> None:
-    body = configure(api, queue, **CHANGED, maxDeliveries=4, partialFailure="retry", deliveryLog=False)
+    ours = {"maxDeliveries": 4, "partialFailure": "retry", "deliveryLog": False, "archive": True}
+    body = configure(api, queue, **CHANGED, **ours)
     assert body["configured"] is True
     assert (body["queue"], body["namespace"], body["task"]) == (queue, "", "")
-    assert body["options"] == {**CHANGED, "maxDeliveries": 4, "partialFailure": "retry", "deliveryLog": False}
+    assert body["options"] == {**CHANGED, **ours}
     (pushed,) = push(api, queue, 1)
     assert pushed["partition_id"] == body["partitionId"]
 
 
 def test_what_is_left_out_goes_back_but_for_ours(api: httpx2.Client, queue: str) -> None:
-    configure(api, queue, **CHANGED, maxDeliveries=4)
-    assert configure(api, queue)["options"] == {**DEFAULTS, **OURS, "maxDeliveries": 4}
+    configure(api, queue, **CHANGED, maxDeliveries=4, archive=True)
+    assert configure(api, queue)["options"] == {**DEFAULTS, **OURS, "maxDeliveries": 4, "archive": True}
     assert configure(api, f"{queue}-new", leaseTime=None)["options"] == {**DEFAULTS, **OURS}
 
 

@@ -19,7 +19,7 @@ ECHOED_RETRY_DELAY: Final = 1000
 
 
 class Options(Wire):
-    """How a queue behaves. What is left out goes back to its default, but for the last three."""
+    """How a queue behaves. What is left out goes back to its default, but for the last four."""
 
     lease_time: int | None = 300
     retry_limit: int | None = 3
@@ -39,6 +39,7 @@ class Options(Wire):
     max_deliveries: int | UnsetType | None = UNSET
     partial_failure: Literal["dlq", "retry"] | UnsetType | None = UNSET
     delivery_log: bool | UnsetType | None = UNSET
+    archive: bool | UnsetType | None = UNSET
 
 
 class Configure(Wire):
@@ -71,6 +72,7 @@ class StoredOptions(Wire):
     max_deliveries: int
     partial_failure: str
     delivery_log: bool
+    archive: bool
 
 
 class Configured(Wire):

@@ -37,6 +37,7 @@ class QueueOptions(Wire):
     encryption_enabled: bool
     max_size: int
     delivery_log: bool
+    archive: bool
     paused: bool
     ttl: int
     dead_letter_queue: bool
@@ -64,6 +65,7 @@ class Changes(Wire):
     encryption_enabled: bool | UnsetType = UNSET
     max_size: int | UnsetType = UNSET
     delivery_log: bool | UnsetType = UNSET
+    archive: bool | UnsetType = UNSET
     paused: bool | UnsetType = UNSET
     ttl: int | UnsetType = UNSET
     dead_letter_queue: bool | UnsetType = UNSET

@@ -23,7 +23,7 @@ begin
            retention_enabled = v_new.retention_enabled, retention_seconds = v_new.retention_seconds,
            completed_retention_seconds = v_new.completed_retention_seconds, max_wait_time_seconds = v_new.max_wait_time_seconds,
            encryption_enabled = v_new.encryption_enabled, max_queue_size = v_new.max_queue_size, delivery_log = v_new.delivery_log,
-           paused = v_new.paused, ttl = v_new.ttl, dead_letter_queue = v_new.dead_letter_queue,
+           archive = v_new.archive, paused = v_new.paused, ttl = v_new.ttl, dead_letter_queue = v_new.dead_letter_queue,
            dlq_after_max_retries = v_new.dlq_after_max_retries
      where id = v_old.id
     returning * into v_new;

@@ -1,6 +1,7 @@
 -- Promises: applies a queue's retention to one partition: removes messages older than retention_seconds, consumed or not, except inside a
 --   live lease; and messages older than completed_retention_seconds that every known group has passed (at least one group must exist).
---   With an archive on, nothing above p_archived is removed. At most p_limit messages; returns how many went.
+--   With `archive` on, nothing is removed that is not in every lake yet (none there: nothing at all). At most p_limit messages; returns
+--   how many went.
 -- Locks: the partition row (SKIP LOCKED: a busy partition is left for the next run); consumer rows are only read.
 create or replace function queen.retain_partition(p_partition bigint, p_limit integer default 10000) returns bigint
 language plpgsql volatile as $$
@@ -23,10 +24,10 @@ begin
         return 0;
     end if;
     v_now := queen.clock();
-    select (value ->> 'pos')::bigint into v_pos from queen.settings where key = 'archive';
-    if v_pos is not null then
-        select m.seq - 1 into v_kept from queen.messages m
-         where m.partition_id = p_partition and m.pos >= v_pos order by m.seq limit 1;
+    if q.archive then
+        select coalesce(min(a.pos), 0) into v_pos from queen.archive_positions a where a.source = 'messages';
+        select m.seq - 1 into v_kept from queen.partitions p join queen.messages m on m.partition_id = p.id
+         where p.id = p_partition and m.seq >= p.first_seq and m.seq < p.first_seq + p_limit and m.pos >= v_pos order by m.seq limit 1;
     end if;
     v_kept := coalesce(v_kept, 9223372036854775807);
     if q.retention_seconds > 0 then
