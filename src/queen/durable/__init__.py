@@ -5,108 +5,111 @@ The names users of duroxide-python know are all here, so `import duroxide` can b
 `Worker`, `WorkflowClient`.
 """
 
-from queen.durable.activity_context import ActivityContext
-from queen.durable.client import WorkflowClient, WorkflowHandle
-from queen.durable.context import OrchestrationContext, ScheduledTask, parse_result
-from queen.durable.definition import Activity, Workflow, activity, workflow
-from queen.durable.errors import (
-    ActivityFailed,
-    ActivityTimedOut,
-    CallFailed,
-    ChildFailed,
-    DurableError,
-    NondeterminismDetected,
-    RegistrationError,
-    WorkflowCancelled,
-    WorkflowFailed,
-    WorkflowNotFound,
-    WorkflowTimedOut,
-)
-from queen.durable.provider import Provider, ProviderError
-from queen.durable.replay.limits import MAX_KV_KEYS, MAX_KV_VALUE_BYTES, MAX_TAG_NAME_BYTES
-from queen.durable.replay.promise import Cancelled, Winner
-from queen.durable.retry import RetryPolicy
-from queen.durable.schedules import Schedules
-from queen.durable.stores import open_provider
-from queen.durable.sync.client import Client
-from queen.durable.sync.providers import PostgresProvider, SqliteProvider
-from queen.durable.sync.records import (
-    MAX_WORKER_TAGS,
-    DeleteInstanceResult,
-    Event,
-    ExecutionInfo,
-    InstanceFilter,
-    InstanceInfo,
-    InstanceTree,
-    OrchestrationResult,
-    PruneOptions,
-    PruneResult,
-    QueueDepths,
-    SystemMetrics,
-    SystemStats,
-    TagFilter,
-)
-from queen.durable.sync.runtime import MetricsSnapshot, Runtime, RuntimeOptions
-from queen.durable.tracing import init_tracing
-from queen.durable.worker import CrashPoints, WorkerSettings
-from queen.durable.worker.worker import Worker
-from queen.durable.workflow_context import WorkflowContext
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from queen.durable.activity_context import ActivityContext
+    from queen.durable.client import WorkflowClient, WorkflowHandle
+    from queen.durable.context import OrchestrationContext, ScheduledTask, parse_result
+    from queen.durable.definition import Activity, Workflow, activity, workflow
+    from queen.durable.errors import (
+        ActivityFailed,
+        ActivityTimedOut,
+        CallFailed,
+        ChildFailed,
+        DurableError,
+        NondeterminismDetected,
+        RegistrationError,
+        WorkflowCancelled,
+        WorkflowFailed,
+        WorkflowNotFound,
+        WorkflowTimedOut,
+    )
+    from queen.durable.provider import Provider, ProviderError
+    from queen.durable.replay.limits import MAX_KV_KEYS, MAX_KV_VALUE_BYTES, MAX_TAG_NAME_BYTES
+    from queen.durable.replay.promise import Cancelled, Winner
+    from queen.durable.retry import RetryPolicy
+    from queen.durable.schedules import Schedules
+    from queen.durable.stores import open_provider
+    from queen.durable.sync.client import Client
+    from queen.durable.sync.providers import PostgresProvider, SqliteProvider
+    from queen.durable.sync.records import (
+        MAX_WORKER_TAGS,
+        DeleteInstanceResult,
+        Event,
+        ExecutionInfo,
+        InstanceFilter,
+        InstanceInfo,
+        InstanceTree,
+        OrchestrationResult,
+        PruneOptions,
+        PruneResult,
+        QueueDepths,
+        SystemMetrics,
+        SystemStats,
+        TagFilter,
+    )
+    from queen.durable.sync.runtime import MetricsSnapshot, Runtime, RuntimeOptions
+    from queen.durable.tracing import init_tracing
+    from queen.durable.worker import CrashPoints, WorkerSettings
+    from queen.durable.worker.worker import Worker
+    from queen.durable.workflow_context import WorkflowContext
+
+# Loaded when first used: a broker that shows workflows need not load what runs them.
+_HOME = {
+    "queen.durable.activity_context": ("ActivityContext",),
+    "queen.durable.client": ("WorkflowClient", "WorkflowHandle"),
+    "queen.durable.context": ("OrchestrationContext", "ScheduledTask", "parse_result"),
+    "queen.durable.definition": ("Activity", "Workflow", "activity", "workflow"),
+    "queen.durable.errors": (
+        "ActivityFailed", "ActivityTimedOut", "CallFailed", "ChildFailed", "DurableError", "NondeterminismDetected",
+        "RegistrationError", "WorkflowCancelled", "WorkflowFailed", "WorkflowNotFound", "WorkflowTimedOut",
+    ),
+    "queen.durable.provider": ("Provider", "ProviderError"),
+    "queen.durable.replay.limits": ("MAX_KV_KEYS", "MAX_KV_VALUE_BYTES", "MAX_TAG_NAME_BYTES"),
+    "queen.durable.replay.promise": ("Cancelled", "Winner"),
+    "queen.durable.retry": ("RetryPolicy",),
+    "queen.durable.schedules": ("Schedules",),
+    "queen.durable.stores": ("open_provider",),
+    "queen.durable.sync.client": ("Client",),
+    "queen.durable.sync.providers": ("PostgresProvider", "SqliteProvider"),
+    "queen.durable.sync.records": (
+        "MAX_WORKER_TAGS", "DeleteInstanceResult", "Event", "ExecutionInfo", "InstanceFilter", "InstanceInfo",
+        "InstanceTree", "OrchestrationResult", "PruneOptions", "PruneResult", "QueueDepths", "SystemMetrics",
+        "SystemStats", "TagFilter",
+    ),
+    "queen.durable.sync.runtime": ("MetricsSnapshot", "Runtime", "RuntimeOptions"),
+    "queen.durable.tracing": ("init_tracing",),
+    "queen.durable.worker": ("CrashPoints", "WorkerSettings"),
+    "queen.durable.worker.worker": ("Worker",),
+    "queen.durable.workflow_context": ("WorkflowContext",),
+}  # fmt: skip
+_NAMES = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
-    "MAX_KV_KEYS",
-    "MAX_KV_VALUE_BYTES",
-    "MAX_TAG_NAME_BYTES",
-    "MAX_WORKER_TAGS",
-    "Activity",
-    "ActivityContext",
-    "ActivityFailed",
-    "ActivityTimedOut",
-    "CallFailed",
-    "Cancelled",
-    "ChildFailed",
-    "Client",
-    "CrashPoints",
-    "DeleteInstanceResult",
-    "DurableError",
-    "Event",
-    "ExecutionInfo",
-    "InstanceFilter",
-    "InstanceInfo",
-    "InstanceTree",
-    "MetricsSnapshot",
-    "NondeterminismDetected",
-    "OrchestrationContext",
-    "OrchestrationResult",
-    "PostgresProvider",
-    "Provider",
-    "ProviderError",
-    "PruneOptions",
-    "PruneResult",
-    "QueueDepths",
-    "RegistrationError",
-    "RetryPolicy",
-    "Runtime",
-    "RuntimeOptions",
-    "ScheduledTask",
-    "Schedules",
-    "SqliteProvider",
-    "SystemMetrics",
-    "SystemStats",
-    "TagFilter",
-    "Winner",
-    "Worker",
-    "WorkerSettings",
-    "Workflow",
-    "WorkflowCancelled",
-    "WorkflowClient",
-    "WorkflowContext",
-    "WorkflowFailed",
-    "WorkflowHandle",
-    "WorkflowNotFound",
-    "WorkflowTimedOut",
-    "activity",
-    "init_tracing",
-    "open_provider",
-    "parse_result",
-    "workflow",
-]
+    "MAX_KV_KEYS", "MAX_KV_VALUE_BYTES", "MAX_TAG_NAME_BYTES", "MAX_WORKER_TAGS", "Activity", "ActivityContext",
+    "ActivityFailed", "ActivityTimedOut", "CallFailed", "Cancelled", "ChildFailed", "Client", "CrashPoints",
+    "DeleteInstanceResult", "DurableError", "Event", "ExecutionInfo", "InstanceFilter", "InstanceInfo",
+    "InstanceTree", "MetricsSnapshot", "NondeterminismDetected", "OrchestrationContext", "OrchestrationResult",
+    "PostgresProvider", "Provider", "ProviderError", "PruneOptions", "PruneResult", "QueueDepths",
+    "RegistrationError", "RetryPolicy", "Runtime", "RuntimeOptions", "ScheduledTask", "Schedules", "SqliteProvider",
+    "SystemMetrics", "SystemStats", "TagFilter", "Winner", "Worker", "WorkerSettings", "Workflow",
+    "WorkflowCancelled", "WorkflowClient", "WorkflowContext", "WorkflowFailed", "WorkflowHandle", "WorkflowNotFound",
+    "WorkflowTimedOut", "activity", "init_tracing", "open_provider", "parse_result", "workflow",
+]  # fmt: skip
+
+if not TYPE_CHECKING:  # or a checker would believe in every name
+
+    def __getattr__(name: str) -> Any:
+        if name not in _NAMES:
+            raise AttributeError(f"module 'queen.durable' has no attribute {name!r}")
+        value = getattr(import_module(_NAMES[name]), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
