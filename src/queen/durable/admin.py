@@ -100,10 +100,12 @@ class WorkflowAdmin:
         )
 
     async def history(self, instance: str, execution_id: int | None = None) -> WorkflowHistory:
-        """The events of one execution, of the current one unless given."""
+        """The events of one execution, of the current one unless given; `WorkflowNotFound` when there is none."""
         info = await self._info(instance)
         wanted = execution_id or info.current_execution_id
         found = await self._provider.read_with_execution(instance, wanted)
+        if not found:
+            raise WorkflowNotFound(f"workflow {instance!r} has no execution {wanted}")
         texts = [msgspec.Raw(encode_event(each).encode()) for each in found]
         return WorkflowHistory(id=instance, execution_id=wanted, events=texts)
 

@@ -58,6 +58,7 @@ MODULES: Final = (
     "resources",
     "status",
     "analytics",
+    "workflows",
     "live",
     "page",
 )

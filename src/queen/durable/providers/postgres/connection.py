@@ -1,15 +1,17 @@
-"""Calls to the database: a pool, one statement per call, errors in the provider's words."""
+"""Calls to the database: one statement per call, errors in the provider's words."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from typing import Any, Literal
 
 import asyncpg
 
-from queen.db import migrate
+from queen.db import migrate, pool
 from queen.durable.provider import ProviderError
 from queen.durable.providers.postgres.schema import Schema
+from queen.errors import QueenError
 
-__all__ = ["Database", "Pooler", "Row"]
+__all__ = ["Calls", "Database", "LentDatabase", "Pooler", "Row"]
 
 Row = Any
 Pooler = Literal["session", "transaction"]
@@ -21,13 +23,51 @@ _CONFLICTS = {"40001", "40P01", "QD002"}
 _TRANSIENT_CLASSES = {"08", "40", "53", "55", "57", "58"}
 
 
-class Database:
+class Calls(ABC):
+    """Statements of one schema, by name."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    @abstractmethod
+    async def call(self, operation: str, statement: str, *parameters: Any) -> list[Row]:
+        """Run one statement in a transaction of its own; conflicts between transactions are tried again."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Finish running calls and let go of the database."""
+
+    async def value(self, operation: str, statement: str, *parameters: Any) -> Any:
+        """The first column of the first row."""
+        rows = await self.call(operation, statement, *parameters)
+        return rows[0][0] if rows else None
+
+
+class LentDatabase(Calls):
+    """The connections of somebody else, who keeps the schema up to date and closes them."""
+
+    def __init__(self, lender: pool.Database, schema: Schema) -> None:
+        super().__init__(schema)
+        self._lender = lender
+
+    async def call(self, operation: str, statement: str, *parameters: Any) -> list[Row]:
+        try:
+            return await self._lender.fetch(self.schema[statement], *parameters)
+        except QueenError as error:
+            code = "unavailable" if error.retryable else "invalid"
+            raise ProviderError(operation, error.message, retryable=error.retryable, code=code) from error
+
+    async def close(self) -> None:
+        """Nothing: the lender does."""
+
+
+class Database(Calls):
     """A pool of connections to one schema."""
 
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", schema: Schema) -> None:
-        self._pool = pool
+    def __init__(self, connections: "asyncpg.Pool[asyncpg.Record]", schema: Schema) -> None:
+        super().__init__(schema)
+        self._pool = connections
         self._closed = False
-        self.schema = schema
 
     @classmethod
     async def open(
@@ -39,7 +79,7 @@ class Database:
         """
         direct = pooler == "session"
         try:
-            pool = await asyncpg.create_pool(
+            connections = await asyncpg.create_pool(
                 url,
                 min_size=1,
                 max_size=pool_size,
@@ -51,15 +91,15 @@ class Database:
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
             raise translate("connect", error) from error
         try:
-            async with pool.acquire() as connection:
+            async with connections.acquire() as connection:
                 if not await migrate.is_current(connection, schema.migrations):
                     await migrate.up(connection, schema.migrations)
         except BaseException as error:
-            await pool.close()
+            await connections.close()
             if isinstance(error, (asyncpg.PostgresError, migrate.MigrationError)):
                 raise translate("connect", error) from error
             raise
-        return cls(pool, schema)
+        return cls(connections, schema)
 
     async def close(self) -> None:
         """Finish running calls, then close; what does not end in time is cut off."""
@@ -71,7 +111,6 @@ class Database:
             self._pool.terminate()
 
     async def call(self, operation: str, statement: str, *parameters: Any) -> list[Row]:
-        """Run one statement in a transaction of its own; conflicts between transactions are tried again."""
         for attempt in range(_RETRIES):
             try:
                 return list(await self._pool.fetch(self.schema[statement], *parameters))
@@ -84,11 +123,6 @@ class Database:
                     raise ProviderError(operation, "the provider is closed", code="closed") from error
                 raise translate(operation, error) from error
         raise AssertionError("unreachable")
-
-    async def value(self, operation: str, statement: str, *parameters: Any) -> Any:
-        """The first column of the first row."""
-        rows = await self.call(operation, statement, *parameters)
-        return rows[0][0] if rows else None
 
 
 async def _keep(_connection: Any) -> None:

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+from queen.db import pool
 from queen.durable.messages import ActivityTask, OrchestratorMessage, encode_item, visible_from_ms
 from queen.durable.model import (
     CapabilityFilter,
@@ -17,7 +18,7 @@ from queen.durable.model import (
 )
 from queen.durable.provider import UNTAGGED, ProviderError
 from queen.durable.providers.postgres.batching import Batcher
-from queen.durable.providers.postgres.connection import Database, Pooler, Row
+from queen.durable.providers.postgres.connection import Calls, Database, LentDatabase, Pooler, Row
 from queen.durable.providers.postgres.notices import Listener, Notices, concerns
 from queen.durable.providers.postgres.queries import PostgresQueries
 from queen.durable.providers.postgres.schema import DEFAULT_SCHEMA, Schema
@@ -50,7 +51,7 @@ class PostgresProvider(PostgresQueries):
     name = "postgres"
     supports_pushes = True
 
-    def __init__(self, database: Database, listen_url: str | None, clock: Clock | None) -> None:
+    def __init__(self, database: Calls, listen_url: str | None, clock: Clock | None) -> None:
         super().__init__(database, clock)
         self._orchestrations = Signal(self.now_ms)
         self._tasks = Signal(self.now_ms)
@@ -80,6 +81,14 @@ class PostgresProvider(PostgresQueries):
         """
         database = await Database.open(url, Schema(schema), pool_size=pool_size, pooler=pooler)
         return cls(database, listen_url or (url if pooler == "session" else None), clock)
+
+    @classmethod
+    def over(cls, database: pool.Database, *, schema: str = DEFAULT_SCHEMA) -> "PostgresProvider":
+        """For a process that has connections already: to look at instances and steer them, not to run them.
+
+        The schema must be there; other processes are told of new work, but this one does not listen.
+        """
+        return cls(LentDatabase(database, Schema(schema)), None, None)
 
     async def close(self) -> None:
         self._orchestrations.close()

@@ -22,7 +22,7 @@ from queen.durable.model import (
 )
 from queen.durable.provider import NEWEST, Provider, ProviderError
 from queen.durable.providers import rows
-from queen.durable.providers.postgres.connection import Database
+from queen.durable.providers.postgres.connection import Calls
 from queen.durable.providers.wake import Changes, Clock, system_clock
 
 __all__ = ["PostgresQueries"]
@@ -37,7 +37,7 @@ _REFUSALS = {
 class PostgresQueries(Provider):
     """Everything that is not a queue."""
 
-    def __init__(self, database: Database, clock: Clock | None) -> None:
+    def __init__(self, database: Calls, clock: Clock | None) -> None:
         self._database = database
         self._clock = clock
         self._changes = Changes()
