@@ -9,8 +9,9 @@ from uuid import UUID
 import httpx2
 
 from queen.ids import uuid7
-from queen.model import LeaseAck, Message
+from queen.model import Message
 from queen.server.handed import HandedOut
+from queen.server.wire import partition_id
 from tests.server.calls import ack_batch, data, pop, push
 from tests.server.running import run_broker
 
@@ -35,14 +36,15 @@ def batch(lease: UUID, partition: int, count: int) -> list[Message]:
 
 def test_what_is_settled_or_lost_is_forgotten() -> None:
     handed, lease = HandedOut(), uuid7()
+    lane = (str(lease), partition_id(1))
     handed.remember(batch(lease, 1, 3))
-    assert handed.find((lease, 1), "other") is None
-    handed.settled(LeaseAck(partition_id=1, lease_id=lease, up_to=2, group="g"))
-    found = handed.find((lease, 1), "g")
+    assert handed.find(lane, "other") is None
+    handed.settled(lane, 2)
+    found = handed.find(lane, "g")
     assert found is not None
     assert found.seqs == {"t3": 3}
-    handed.forget(LeaseAck(partition_id=1, lease_id=lease, up_to=3, group="g"))
-    assert handed.find((lease, 1), "g") is None
+    handed.forget(lane)
+    assert handed.find(lane, "g") is None
 
 
 def test_the_oldest_go_first() -> None:
@@ -50,7 +52,13 @@ def test_the_oldest_go_first() -> None:
     leases = [uuid7() for _ in range(5)]
     for lease in leases:
         handed.remember(batch(lease, 1, 4))
-    assert [handed.find((lease, 1), "g") is not None for lease in leases] == [False, False, False, True, True]
+    assert [handed.find((str(lease), partition_id(1)), "g") is not None for lease in leases] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_another_broker_gives_the_same_answers(database: str, tmp_path: Path) -> None:

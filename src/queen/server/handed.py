@@ -14,19 +14,20 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from queen.model import LeaseAck, Message
+from queen.model import Message
+from queen.server.wire import partition_id
 
 MESSAGES: Final = 200_000
 
-Lane = tuple[UUID, int]
+# A lease and a partition, as they stand on the wire.
+Lane = tuple[str | None, str]
 
 
 class Handed(Struct):
-    """The messages of one partition under one lease, by transaction id."""
+    """The seqs of one partition's messages under one lease, by transaction id, and the first of them."""
 
-    queue: str
-    partition: str
-    group: str
+    first: Message
+    lease_id: UUID
     seqs: dict[str, int]
 
 
@@ -39,17 +40,17 @@ class HandedOut:
         self._messages = 0
 
     def remember(self, messages: Sequence[Message]) -> None:
-        """These went to a consumer."""
-        handed: Handed | None = None
-        lane: Lane | None = None
+        """These went to a consumer, all under one lease, those of a partition in a row."""
+        lease = messages[0].lease_id
+        if lease is None:
+            return
+        wire = str(lease)
+        partition, seqs = -1, dict[str, int]()
         for message in messages:
-            if message.lease_id is None:
-                return
-            if lane != (message.lease_id, message.partition_id):
-                lane = (message.lease_id, message.partition_id)
-                handed = self._lanes.setdefault(lane, Handed(message.queue, message.partition, message.group, {}))
-            assert handed is not None
-            handed.seqs[message.transaction_id] = message.seq
+            if message.partition_id != partition:
+                partition, seqs = message.partition_id, {}
+                self._lanes[wire, partition_id(partition)] = Handed(message, lease, seqs)
+            seqs[message.transaction_id] = message.seq
         self._messages += len(messages)
         while self._messages > self._limit:
             self._messages -= len(self._lanes.popitem(last=False)[1].seqs)
@@ -57,21 +58,20 @@ class HandedOut:
     def find(self, lane: Lane, group: str) -> Handed | None:
         """What is known of a lane, if the group is right."""
         handed = self._lanes.get(lane)
-        return handed if handed is not None and handed.group == group else None
+        return handed if handed is not None and handed.first.group == group else None
 
-    def settled(self, ack: LeaseAck) -> None:
+    def settled(self, lane: Lane, up_to: int) -> None:
         """Everything up to a seq is done: a repeated acknowledgement goes the ordinary way."""
-        lane = (ack.lease_id, ack.partition_id)
         handed = self._lanes.get(lane)
         if handed is None:
             return
-        left = {name: seq for name, seq in handed.seqs.items() if seq > ack.up_to}
+        left = {name: seq for name, seq in handed.seqs.items() if seq > up_to}
         self._messages -= len(handed.seqs) - len(left)
         handed.seqs = left
         if not left:
             del self._lanes[lane]
 
-    def forget(self, ack: LeaseAck) -> None:
+    def forget(self, lane: Lane) -> None:
         """The lease is lost."""
-        handed = self._lanes.pop((ack.lease_id, ack.partition_id), None)
+        handed = self._lanes.pop(lane, None)
         self._messages -= len(handed.seqs) if handed else 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from json.encoder import encode_basestring
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -49,8 +50,13 @@ class Response(Struct, frozen=True):
 NOTHING: Final = Response(204)
 
 
+def encode(value: Any) -> bytes:
+    """A value as JSON; UUIDs, structs and `Raw` are fine."""
+    return _ENCODER.encode(value)
+
+
 def answer(value: Any, status: int = 200) -> Response:
-    """An answer with a value as its JSON body; UUIDs, structs and `Raw` are fine."""
+    """An answer with a value as its JSON body."""
     return Response(status, _ENCODER.encode(value))
 
 
@@ -87,6 +93,11 @@ def millis_or_none(time: datetime | None) -> str | None:
 def partition_id(number: int) -> str:
     """The id of a partition on the wire."""
     return to_wire("partition", number)
+
+
+def quoted(text: str) -> str:
+    """Text as a JSON string, for bodies that are written by hand."""
+    return encode_basestring(text)
 
 
 def raw(payload: str) -> Raw:

@@ -8,15 +8,13 @@ from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
-import msgspec
-
 from queen.ids import from_wire
-from queen.model import QUEUE_MODE, Ack, Acked, AckStatus, LeaseAck
-from queen.server.handed import HandedOut
+from queen.model import QUEUE_MODE, Ack, Acked, AckStatus, AckVerdict, LeaseAck
+from queen.server.handed import Handed, HandedOut, Lane
 from queen.server.limits import require_at_most
 from queen.server.request import Request
 from queen.server.routing import Route
-from queen.server.wire import Decoder, Response, Wire, answer
+from queen.server.wire import Decoder, Response, Wire, encode, quoted
 
 _STATUSES: Final[Mapping[str, AckStatus]] = {
     "completed": "completed",
@@ -25,11 +23,10 @@ _STATUSES: Final[Mapping[str, AckStatus]] = {
     "dlq": "dlq",
     "retry": "retry",
 }
-_REASONS: Final = {
+_REASONS: Final[Mapping[AckVerdict, str]] = {
     "lost": "Invalid or expired lease",
     "unknown": "Message not found (unresolvable transactionId)",
     "committed": "Message is already committed",
-    "invalid": "status must be completed, failed, dlq or retry",
 }
 
 
@@ -51,11 +48,9 @@ class AckBatch(Wire):
     consumer_group: str | None = None
 
 
-class AckResult(Wire, omit_defaults=True):
-    """What became of one acknowledgement."""
+class Outcome(Wire, omit_defaults=True):
+    """What became of an acknowledgement."""
 
-    index: int
-    transaction_id: str
     success: bool
     error: str | None
     queue_name: str | None
@@ -63,6 +58,13 @@ class AckResult(Wire, omit_defaults=True):
     lease_released: bool
     dlq: bool
     noop: bool = False
+
+
+class AckResult(Outcome, omit_defaults=True, kw_only=True):
+    """What became of one acknowledgement of a request."""
+
+    index: int
+    transaction_id: str
 
 
 _TEXTS: Final = {
@@ -91,56 +93,67 @@ async def _ack(request: Request, items: Sequence[AckItem], group: str, no_error:
     started = time.monotonic()
     completed = _completed(request.broker.handed, items, group)
     if completed:
-        results = await _ack_leases(request, items, completed)
+        decided = await _ack_leases(request, completed, group)
+        outcomes = [decided[item.lease_id, item.partition_id] for item in items]
     else:
-        results = await _ack_messages(request, items, group, no_error)
+        outcomes = await _ack_messages(request, items, group, no_error)
     request.broker.metrics.done("ack", len(items), started)
-    return answer(results)
+    # As text: the items of a batch have few different outcomes, and each is written once.
+    results = [
+        f'{{"index":{index},"transactionId":{quoted(item.transaction_id)},{outcome}'
+        for index, (item, outcome) in enumerate(zip(items, outcomes, strict=True))
+    ]
+    return Response(200, f"[{','.join(results)}]".encode())
 
 
-def _completed(handed: HandedOut, items: Sequence[AckItem], group: str) -> dict[tuple[str, str], LeaseAck] | None:
-    """One acknowledgement per lease and partition, if everything is completed and was handed out here."""
-    found: dict[tuple[str, str], LeaseAck] = {}
+def _completed(handed: HandedOut, items: Sequence[AckItem], group: str) -> dict[Lane, tuple[Handed, int]]:
+    """The highest seq of each lease and partition; nothing unless all is completed and was handed out here."""
+    found: dict[Lane, tuple[Handed, int]] = {}
+    lane: Lane = ("", "")
+    known: Handed | None = None
+    highest = -1
     for item in items:
-        lease = _lease(item.lease_id) if item.lease_id else None
-        partition = _partition(item.partition_id)
-        if lease is None or partition is None or _STATUSES.get(item.status) != "completed":
-            return None
-        known = handed.find((lease, partition), group)
+        if item.lease_id != lane[0] or item.partition_id != lane[1]:
+            lane = (item.lease_id, item.partition_id)
+            known = handed.find(lane, group)
+            highest = found[lane][1] if lane in found else -1
         seq = known.seqs.get(item.transaction_id) if known else None
-        if seq is None:
-            return None
-        key = (item.lease_id or "", item.partition_id)
-        if key not in found or seq > found[key].up_to:
-            found[key] = LeaseAck(partition_id=partition, lease_id=lease, up_to=seq, group=group)
+        if known is None or seq is None or _STATUSES.get(item.status) != "completed":
+            return {}
+        if seq > highest:
+            found[lane] = (known, seq)
+            highest = seq
     return found
 
 
-async def _ack_leases(
-    request: Request, items: Sequence[AckItem], completed: Mapping[tuple[str, str], LeaseAck]
-) -> list[AckResult]:
-    handed = request.broker.handed
-    decided: dict[tuple[str, str], Acked] = {}
-    acks = list(completed.values())
-    for (key, ack), acked in zip(completed.items(), await request.engine.ack_leases(acks), strict=True):
-        known = handed.find((ack.lease_id, ack.partition_id), ack.group)
-        names = {"queue": known.queue, "partition": known.partition} if known else {}
-        decided[key] = msgspec.structs.replace(acked, **names) if acked.ok else acked
-        request.broker.metrics.acknowledged(ack.lease_id, acked)
-        (handed.settled if acked.ok else handed.forget)(ack)
-    return [_result(index, item, decided[item.lease_id or "", item.partition_id]) for index, item in enumerate(items)]
+async def _ack_leases(request: Request, completed: Mapping[Lane, tuple[Handed, int]], group: str) -> dict[Lane, str]:
+    acks = [
+        LeaseAck(partition_id=known.first.partition_id, lease_id=known.lease_id, up_to=seq, group=group)
+        for known, seq in completed.values()
+    ]
+    decided: dict[Lane, str] = {}
+    answers = await request.engine.ack_leases(acks)
+    for (lane, (known, seq)), acked in zip(completed.items(), answers, strict=True):
+        names = (known.first.queue, known.first.partition) if acked.ok else (None, None)
+        decided[lane] = _outcome(acked.verdict, acked.released, acked.dead_letter, *names)
+        request.broker.metrics.acknowledged(known.lease_id, acked)
+        if acked.ok:
+            request.broker.handed.settled(lane, seq)
+        else:
+            request.broker.handed.forget(lane)
+    return decided
 
 
-async def _ack_messages(request: Request, items: Sequence[AckItem], group: str, no_error: str) -> list[AckResult]:
+async def _ack_messages(request: Request, items: Sequence[AckItem], group: str, no_error: str) -> list[str]:
     read = [read_ack(item, group, no_error) for item in items]
     decided = iter(await request.engine.ack([one for one in read if isinstance(one, Ack)]))
-    results = []
-    for index, (item, one) in enumerate(zip(items, read, strict=True)):
+    outcomes = []
+    for one in read:
         acked = next(decided) if isinstance(one, Ack) else one
         if isinstance(one, Ack):
             request.broker.metrics.acknowledged(one.lease_id, acked)
-        results.append(_result(index, item, acked))
-    return results
+        outcomes.append(_outcome(acked.verdict, acked.released, acked.dead_letter, acked.queue, acked.partition))
+    return outcomes
 
 
 def read_ack(item: AckItem, group: str, no_error: str) -> Ack | Acked:
@@ -176,19 +189,12 @@ def _lease(text: str) -> UUID | None:
         return None
 
 
-def _result(index: int, item: AckItem, acked: Acked) -> AckResult:
-    unknown_word = item.status not in _STATUSES
-    return AckResult(
-        index,
-        item.transaction_id,
-        acked.ok,
-        None if acked.ok or unknown_word else _REASONS[acked.verdict],
-        acked.queue,
-        acked.partition,
-        acked.released,
-        acked.dead_letter,
-        acked.verdict == "noop",
-    )
+@lru_cache(maxsize=4096)
+def _outcome(verdict: AckVerdict, released: bool, dead: bool, queue: str | None, partition: str | None) -> str:  # noqa: FBT001
+    """The rest of an `AckResult` after its own two fields. An unknown word has no reason, as clients know it."""
+    ok = verdict in ("acked", "noop")
+    reason = None if ok else _REASONS.get(verdict)
+    return encode(Outcome(ok, reason, queue, partition, released, dead, verdict == "noop"))[1:].decode()
 
 
 ROUTES = [

@@ -6,53 +6,16 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
-from uuid import UUID
-
-from msgspec import Raw
 
 from queen import errors
 from queen.model import QUEUE_MODE, Message, Mode, PopRequest
+from queen.server.popped import PopAnswer, popped_body
 from queen.server.request import Request
 from queen.server.routing import Query, Route
-from queen.server.wire import NOTHING, Response, Wire, answer, micros, partition_id, raw, time_of
+from queen.server.wire import NOTHING, Response, time_of
 
 AUTOPILOT_BATCH: Final = 200
 MAX_WAIT: Final = 300_000
-
-
-class PoppedMessage(Wire, omit_defaults=True):
-    """A message as a consumer gets it. Those that cannot be decrypted say why in `broken`."""
-
-    id: UUID
-    transaction_id: str
-    trace_id: UUID | None
-    data: Raw
-    producer_sub: str | None
-    created_at: str
-    partition_id: str
-    partition: str
-    lease_id: str
-    consumer_group: str
-    queue: str
-    seq: int
-    retry_count: int
-    delivery_count: int
-    parent_id: UUID | None = None
-    broken: str | None = None
-
-
-class PopAnswer(Wire, omit_defaults=True):
-    """Messages under a lease. The names above them are those of the first claimed partition."""
-
-    success: bool
-    queue: str
-    partition: str
-    partition_id: str
-    lease_id: str
-    consumer_group: str
-    messages: list[PoppedMessage]
-    partitions_claimed: int | None = None
-    lease_expires_at: str | None = None
 
 
 async def pop(request: Request) -> Response:
@@ -145,43 +108,8 @@ def _answer(request: Request, found: Sequence[Message], wanted: PopRequest, star
     metrics.done("pop", len(found), started if not wanted.wait else time.monotonic())
     metrics.handed_out(found, datetime.now(UTC))
     request.broker.handed.remember(found)
-    first = found[0]
-    lease = str(first.lease_id or "")
     claimed = len({message.partition_id for message in found}) if wanted.partition is None else None
-    return answer(
-        PopAnswer(
-            True,
-            first.queue,
-            first.partition,
-            partition_id(first.partition_id),
-            lease,
-            first.group,
-            [_message(message, lease) for message in found],
-            claimed,
-            micros(first.lease_expires_at) if first.lease_expires_at else None,
-        )
-    )
-
-
-def _message(message: Message, lease: str) -> PoppedMessage:
-    return PoppedMessage(
-        message.id,
-        message.transaction_id,
-        message.trace_id,
-        raw(message.payload),
-        message.producer_sub,
-        micros(message.created_at),
-        partition_id(message.partition_id),
-        message.partition,
-        lease,
-        message.group,
-        message.queue,
-        message.seq,
-        message.retry_count,
-        message.delivery_count,
-        message.parent_id,
-        message.broken,
-    )
+    return Response(200, popped_body(found, claimed))
 
 
 _QUERY: Final = (
