@@ -20,7 +20,7 @@ import msgspec
 from queen.spark.errors import SparkError
 from queen.spark.lake.durably import room_for, sync_directory, write_new
 from queen.spark.lake.manifest import Commit, File, Manifest, Reach, State
-from queen.spark.lake.tables import spark_schema
+from queen.spark.lake.tables import GROUPS, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -126,15 +126,6 @@ class Lake:
             )
         return path
 
-    def home(self, table: str, name: str, group: str, date: str) -> str:
-        """Where a file belongs, below the lake."""
-        return f"data/{table}/{self.column(table)}={quote(group, safe='')[:200]}/date={date}/{name}.parquet"
-
-    @staticmethod
-    def column(table: str) -> str:
-        """The name of the directory level above the date."""
-        return "workflow" if table == "workflow_history" else "queue"
-
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Be the only one who writes; the lock goes with the process, however it ends."""
@@ -185,3 +176,8 @@ class Lake:
                 path.unlink(missing_ok=True)
                 gone += 1
         return gone
+
+
+def home(table: str, name: str, group: str, date: str) -> str:
+    """Where a file belongs, below the lake."""
+    return f"data/{table}/{GROUPS[table]}={quote(group, safe='')[:200]}/date={date}/{name}.parquet"
