@@ -42,7 +42,6 @@ def approve(ctx: durable.OrchestrationContext, _given: Any) -> Any:
 
 def break_down(_ctx: durable.OrchestrationContext, _given: Any) -> Any:
     raise ValueError("out of paper")
-    yield
 
 
 def begin_again(ctx: durable.OrchestrationContext, left: int) -> Any:

@@ -58,6 +58,14 @@ async def test_no_request_is_forgotten_between_two_calls() -> None:
     await asyncio.gather(*(ask(200) for _ in range(5)))
 
 
+async def test_of_requests_that_are_single_in_the_same_way_one_goes_along_with_each_call() -> None:
+    recorder = Recorder()
+    batcher = Batcher[int, int](recorder, lanes=1, single=lambda number: number % 10 or None)
+    asked = [10, 1, 11, 20, 2, 21, 30]
+    assert await asyncio.gather(*map(batcher.submit, asked)) == [number * 2 for number in asked]
+    assert recorder.calls == [[10, 1, 20, 2, 30], [11], [21]]
+
+
 async def test_a_bad_request_fails_alone() -> None:
     recorder = Recorder()
     batcher = Batcher[int, int](recorder, lanes=1)

@@ -24,9 +24,7 @@ def system_clock() -> int:
 class Ride:
     """A waiting fetch that is carried out by a commit that makes work for it, in the same transaction."""
 
-    wanted: Any
-    limit: int
-    kind: Hashable
+    waiter: "Waiter"
     news: int
     answer: "asyncio.Future[tuple[list[Any], int | None] | None]"
 
@@ -46,14 +44,14 @@ class Ride:
 class Waiter:
     """One long poll: what it was told since it last looked."""
 
-    __slots__ = ("_clock", "_kind", "_limit", "_ride", "_told", "_waiting", "_wanted", "due_ms", "woken")
+    __slots__ = ("_clock", "_ride", "_told", "_waiting", "due_ms", "kind", "limit", "wanted", "woken")
 
     def __init__(self, clock: Clock, wanted: Any, limit: int, kind: Hashable) -> None:
         self._clock = clock
         self._told = asyncio.Event()
-        self._wanted = wanted
-        self._limit = limit
-        self._kind = kind
+        self.wanted = wanted
+        self.limit = limit
+        self.kind = kind
         self._ride: Ride | None = None
         self._waiting = False
         self.woken = False
@@ -80,13 +78,9 @@ class Waiter:
         """Let a commit carry out the fetch, unless it is just about to look itself."""
         if self.woken or self._ride is not None or not self._waiting:
             return None
-        self._ride = Ride(self._wanted, self._limit, self._kind, news, asyncio.get_running_loop().create_future())
+        self._ride = Ride(self, news, asyncio.get_running_loop().create_future())
         self._told.set()
         return self._ride
-
-    def rides(self, ride: Ride) -> bool:
-        """Whether this is the one on that ride."""
-        return self._ride is ride
 
     async def wait(self, limit: float) -> Ride | None:
         """Return when woken, when something is due, after ``limit`` seconds, or with an answered ride."""
@@ -178,11 +172,11 @@ class Signal:
         rides = (waiter.board(self._news) for waiter in self._waiters)
         return None if self.closed else next((ride for ride in rides if ride is not None), None)
 
-    def notify_others(self, ride: Ride) -> None:
-        """Something was queued, and this ride took all there was of its kind."""
-        self._drained = {kind: drained for kind, drained in self._drained.items() if kind == ride.kind}
+    def notify_others(self, served: Waiter) -> None:
+        """Something was queued, and this waiter was given all there was of its kind."""
+        self._drained = {kind: drained for kind, drained in self._drained.items() if kind == served.kind}
         for waiter in self._waiters:
-            if not waiter.rides(ride):
+            if waiter is not served:
                 waiter.wake()
 
     def close(self) -> None:
@@ -193,7 +187,7 @@ class Signal:
 
 async def long_poll(
     signal: Signal,
-    look: Callable[[], Awaitable[tuple[list[Item], int | None]]],
+    look: Callable[[Waiter], Awaitable[tuple[list[Item], int | None, int]]],
     *,
     wanted: Any,
     limit: int,
@@ -203,10 +197,10 @@ async def long_poll(
 ) -> list[Item]:
     """Look, and look again whenever told to, until something is found or the time is up.
 
-    ``look`` answers what it found and when more falls due. Without news it runs every
-    ``fallback_seconds`` at most, in case a notification was lost. A look that found less than ``limit`` has
-    drained the queue for its ``kind`` of look: the next one is put off until there is news. While it waits, a
-    commit may carry out the fetch: ``wanted`` says what.
+    ``look`` answers what it found, when more falls due, and how many news there had been when it was made.
+    Without news it runs every ``fallback_seconds`` at most, in case a notification was lost. A look that found less
+    than ``limit`` has drained the queue for its ``kind`` of look: the next one is put off until there is news. While
+    it waits, a commit may carry out the fetch: ``wanted`` says what.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + poll_timeout_ms / 1000
@@ -216,7 +210,7 @@ async def long_poll(
             waiter.reset()
             news, found, due_ms = signal.news, list[Item](), known.due_ms if known else None
             if known is None:
-                found, due_ms = await look()
+                found, due_ms, news = await look(waiter)
             known = None
             left = deadline - loop.time()
             if not found and left > 0 and not signal.closed:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 from queen.durable.provider import ProviderError
@@ -14,7 +14,10 @@ Answer = TypeVar("Answer")
 
 
 class Batcher(Generic[Item, Answer]):
-    """Collects single requests into calls for many; one bad request fails alone."""
+    """Collects single requests into calls for many; one bad request fails alone.
+
+    Of requests that are ``single`` in the same way, one goes along with each call.
+    """
 
     def __init__(
         self,
@@ -22,8 +25,10 @@ class Batcher(Generic[Item, Answer]):
         *,
         lanes: int = 2,
         limit: int = 64,
+        single: Callable[[Item], Hashable | None] = lambda _: None,
     ) -> None:
         self._call = call
+        self._single = single
         self._lanes = lanes
         self._limit = limit
         self._waiting: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
@@ -49,11 +54,21 @@ class Batcher(Generic[Item, Answer]):
     async def _drain(self) -> None:
         try:
             while self._waiting:
-                count = min(self._limit, len(self._waiting))
-                batch = [self._waiting.popleft() for _ in range(count)]
-                await self._answer(batch)
+                await self._answer(self._take())
         finally:
             self._draining -= 1
+
+    def _take(self) -> list[tuple[Item, asyncio.Future[Answer]]]:
+        batch: list[tuple[Item, asyncio.Future[Answer]]] = []
+        left: list[tuple[Item, asyncio.Future[Answer]]] = []
+        kinds: set[Hashable] = set()
+        while self._waiting and len(batch) < self._limit:
+            taken = self._waiting.popleft()
+            kind = self._single(taken[0])
+            (left if kind is not None and kind in kinds else batch).append(taken)
+            kinds.add(kind)
+        self._waiting.extendleft(reversed(left))
+        return batch
 
     async def _answer(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
         try:

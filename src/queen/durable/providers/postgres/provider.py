@@ -1,12 +1,9 @@
 """The PostgreSQL provider: every call of the contract is one function in the schema."""
 
-import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 from queen.db import pool
-from queen.durable.messages import ActivityTask, OrchestratorMessage, encode_item, visible_from_ms
+from queen.durable.messages import ActivityTask, OrchestratorMessage, encode_item
 from queen.durable.model import (
     CapabilityFilter,
     LockedTask,
@@ -17,35 +14,20 @@ from queen.durable.model import (
     TurnCommit,
 )
 from queen.durable.provider import UNTAGGED, ProviderError
-from queen.durable.providers.postgres.batching import Batcher
-from queen.durable.providers.postgres.connection import Calls, Database, LentDatabase, Pooler, Row
-from queen.durable.providers.postgres.notices import Listener, Notices, concerns
-from queen.durable.providers.postgres.queries import PostgresQueries
+from queen.durable.providers.postgres.connection import Calls, Database, LentDatabase, Pooler
+from queen.durable.providers.postgres.exchange import LISTENING_SECONDS, PostgresExchange
+from queen.durable.providers.postgres.notices import Listener, concerns
+from queen.durable.providers.postgres.requests import Finished, Look
 from queen.durable.providers.postgres.schema import DEFAULT_SCHEMA, Schema
-from queen.durable.providers.postgres.turns import (
-    Turn,
-    columns,
-    message_row,
-    push_row,
-    read_item,
-    turn_parameters,
-)
-from queen.durable.providers.rows import locked_task
-from queen.durable.providers.wake import Clock, Ride, Signal, long_poll
+from queen.durable.providers.postgres.turns import Turn
+from queen.durable.providers.wake import Clock, Waiter, long_poll
 
 __all__ = ["PostgresProvider"]
 
-_LISTENING_SECONDS = 5.0
 _DEAF_SECONDS = 0.25
-_AGAIN_MS = 20
-_TASK = ("body", "attempt", "instance", "execution_id", "activity_id")
-
-Item = TypeVar("Item")
-Finished = tuple[str, OrchestratorMessage | None, Sequence[QueuePush]]
-Enqueued = tuple[OrchestratorMessage, int, str | None]
 
 
-class PostgresProvider(PostgresQueries):
+class PostgresProvider(PostgresExchange):
     """Durable instances in a schema of their own, shared by any number of processes."""
 
     name = "postgres"
@@ -53,14 +35,6 @@ class PostgresProvider(PostgresQueries):
 
     def __init__(self, database: Calls, listen_url: str | None, clock: Clock | None) -> None:
         super().__init__(database, clock)
-        self._orchestrations = Signal(self.now_ms)
-        self._tasks = Signal(self.now_ms)
-        self._instances: dict[str, str] = {}
-        self._ahead = 0
-        self._turns = Batcher[Turn, bool](self._ack_turns)
-        self._finished = Batcher[Finished, bool](self._ack_work_items)
-        self._enqueued = Batcher[Enqueued, bool](self._enqueue_messages, lanes=1)
-        self._notices = Notices(self._send_notice)
         self._listener = None if listen_url is None else Listener(listen_url, database.schema.name, self._hear)
 
     @classmethod
@@ -94,9 +68,7 @@ class PostgresProvider(PostgresQueries):
         self._orchestrations.close()
         self._tasks.close()
         self._changes.notify_all()
-        for batcher in (self._turns, self._finished, self._enqueued):
-            await batcher.close()
-        await self._notices.close()
+        await self._finish_calls()
         if self._listener is not None:
             await self._listener.close()
         await self._database.close()
@@ -107,11 +79,7 @@ class PostgresProvider(PostgresQueries):
 
     def _fallback(self) -> float:
         listening = self._listener is not None and self._listener.healthy
-        return _LISTENING_SECONDS if listening else _DEAF_SECONDS
-
-    async def _send_notice(self, notice: str) -> None:
-        with contextlib.suppress(ProviderError):
-            await self._database.call("notify", "notify", self._database.schema.name, notice)
+        return LISTENING_SECONDS if listening else _DEAF_SECONDS
 
     def _hear(self, notice: str) -> None:
         if not notice:
@@ -129,9 +97,6 @@ class PostgresProvider(PostgresQueries):
             if concerns(changed, instance):
                 self._changes.notify(instance)
 
-    def _soon(self, visible_at: int) -> bool:
-        return visible_at <= self.now_ms() + _LISTENING_SECONDS * 1000
-
     async def fetch_orchestration_items(
         self,
         *,
@@ -143,9 +108,8 @@ class PostgresProvider(PostgresQueries):
         lows, highs = (None, None) if capability is None else capability.packed()
         wanted = limit, lock_timeout_ms, lows, highs
 
-        async def look() -> tuple[list[OrchestrationItem], int | None]:
-            parameters = *wanted, self._given_now()
-            return self._read_items(await self._fetch("fetch_orchestrations", parameters, self._give_back_items))
+        async def look(waiter: Waiter) -> tuple[list[OrchestrationItem], int | None, int]:
+            return await self._look(Look("item", waiter), self._give_back_items)
 
         return await long_poll(
             self._orchestrations,
@@ -157,94 +121,10 @@ class PostgresProvider(PostgresQueries):
             fallback_seconds=self._fallback,
         )
 
-    def _read_items(self, rows: list[Row]) -> tuple[list[OrchestrationItem], int | None]:
-        items = [read_item(row) for row in rows[:-1]]
-        self._instances.update((item.token, item.instance) for item in items)
-        return items, self._due(rows[-1])
-
-    def _read_tasks(self, rows: list[Row]) -> tuple[list[LockedTask], int | None]:
-        return [locked_task(row["token"], [row[name] for name in _TASK]) for row in rows[:-1]], self._due(rows[-1])
-
-    async def _commit(
-        self, operation: str, statement: str, parameters: Sequence[Any], count: int, boarding: Signal | None
-    ) -> tuple[list[Row], Signal | None]:
-        """Commit, and in the same transaction carry out a fetch that waits for what is being committed.
-
-        Answers the commit's ``count`` rows, and the queue that nobody need look at any more.
-        """
-        ride = None if boarding is None else boarding.board()
-        if boarding is None or ride is None:
-            return await self._database.call(operation, statement, *parameters), None
-        along = "fetch_items" if boarding is self._orchestrations else "fetch_tasks"
-        try:
-            rows = await self._database.call(operation, f"{statement}_{along}", *parameters, *ride.wanted)
-        except BaseException:
-            ride.decline()
-            raise
-        emptied = await self._arrive(boarding, ride, rows[count:])
-        return rows[:count], boarding if emptied else None
-
-    async def _arrive(self, boarding: Signal, ride: Ride, rows: list[Row]) -> bool:
-        emptied = len(rows) - 1 < ride.limit
-        if emptied:
-            boarding.notify_others(ride)
-        if boarding is self._orchestrations:
-            if not ride.give(*self._read_items(rows)):
-                await self._give_back_items(rows)
-        elif not ride.give(*self._read_tasks(rows)):
-            await self._give_back_tasks(rows)
-        return emptied
-
-    def _due(self, end: Any) -> int | None:
-        """When to look again, by our own clock: the server's may be ahead or behind."""
-        now = self.now_ms()
-        self._ahead = end["server_now"] - now
-        if end["again"]:
-            return now + _AGAIN_MS
-        return None if end["next_due"] is None else end["next_due"] - self._ahead
-
-    async def _fetch(
-        self, statement: str, parameters: Sequence[Any], undo: Callable[[list[Any]], Awaitable[None]]
-    ) -> list[Any]:
-        fetching = asyncio.ensure_future(self._database.call(statement, statement, *parameters))
-        try:
-            return await asyncio.shield(fetching)
-        except asyncio.CancelledError:
-            with contextlib.suppress(ProviderError):
-                await undo(await fetching)
-            raise
-
-    async def _give_back_items(self, rows: list[Any]) -> None:
-        for row in rows[:-1]:
-            await self.abandon_orchestration_item(row["token"], ignore_attempt=True)
-
     async def ack_orchestration_item(self, token: str, commit: TurnCommit) -> None:
-        if not await self._turns.submit(Turn(token, commit)):
+        calls = self._pushing if commit.pushes else self._exchanges
+        if not await calls.submit(Turn(token, commit)):
             raise ProviderError("ack_orchestration_item", "the lock is not held", code="lock_lost")
-
-    async def _ack_turns(self, turns: list[Turn]) -> list[bool]:
-        visible = [visible_from_ms(message) for turn in turns for message in turn.commit.orchestrator_items]
-        works = any(turn.commit.worker_items for turn in turns)
-        queues = "o" * any(map(self._soon, visible)) + "w" * works
-        changed = [self._instances[turn.token] for turn in turns if turn.token in self._instances]
-        notice = self._notices.take(queues, changed)
-        boarding = self._tasks if works else self._orchestrations if min(visible, default=1) <= 0 else None
-        parameters = *turn_parameters(turns), *self._tail(notice)
-        rows, emptied = await self._commit("ack_orchestration_item", "ack_turns", parameters, len(turns), boarding)
-        visible += [row["ready_at"] - self._ahead for row in rows if row["ready_at"] is not None]
-        if visible and emptied is not self._orchestrations:
-            self._orchestrations.notify(min(visible))
-        if works and emptied is not self._tasks:
-            self._tasks.notify()
-        acked = [row[0] for row in rows]
-        for turn, instance in zip(turns, acked, strict=True):
-            self._instances.pop(turn.token, None)
-            if instance is not None:
-                self._changes.notify(instance, ended=turn.commit.metadata.status in ("Completed", "Failed"))
-        return [instance is not None for instance in acked]
-
-    def _tail(self, notice: str | None) -> tuple[int | None, str, str | None]:
-        return self._given_now(), self._database.schema.name, notice
 
     async def abandon_orchestration_item(self, token: str, *, delay_ms: int = 0, ignore_attempt: bool = False) -> None:
         self._instances.pop(token, None)
@@ -264,18 +144,6 @@ class PostgresProvider(PostgresQueries):
         self, message: OrchestratorMessage, *, delay_ms: int = 0, dedup_id: str | None = None
     ) -> bool:
         return await self._enqueued.submit((message, delay_ms, dedup_id))
-
-    async def _enqueue_messages(self, enqueued: list[Enqueued]) -> list[bool]:
-        rows = [(*message_row(message), delay_ms, dedup_id) for message, delay_ms, dedup_id in enqueued]
-        notice = self._notices.take("o") if any(self._soon(row[3] + row[4]) for row in rows) else None
-        boarding = self._orchestrations if any(row[3] + row[4] <= 0 for row in rows) else None
-        parameters = *columns(rows, 6), *self._tail(notice)
-        stored, emptied = await self._commit(
-            "enqueue_for_orchestrator", "enqueue_messages", parameters, len(rows), boarding
-        )
-        if emptied is None:
-            self._orchestrations.notify(min(row["visible_at"] for row in stored) - self._ahead)
-        return [row["accepted"] for row in stored]
 
     async def enqueue_for_worker(self, task: ActivityTask) -> None:
         await self._database.call(
@@ -308,9 +176,8 @@ class PostgresProvider(PostgresQueries):
         owner = session and session.owner
         wanted = limit, lock_timeout_ms, named, owner, held.lock_timeout_ms, held.max_sessions
 
-        async def look() -> tuple[list[LockedTask], int | None]:
-            parameters = *wanted, self._given_now()
-            return self._read_tasks(await self._fetch("fetch_work_items", parameters, self._give_back_tasks))
+        async def look(waiter: Waiter) -> tuple[list[LockedTask], int | None, int]:
+            return await self._look(Look("task", waiter), self._give_back_tasks)
 
         return await long_poll(
             self._tasks,
@@ -322,28 +189,12 @@ class PostgresProvider(PostgresQueries):
             fallback_seconds=self._fallback,
         )
 
-    async def _give_back_tasks(self, rows: list[Any]) -> None:
-        for row in rows[:-1]:
-            await self.abandon_work_item(row["token"], ignore_attempt=True)
-
     async def ack_work_item(
         self, token: str, completion: OrchestratorMessage | None = None, *, pushes: Sequence[QueuePush] = ()
     ) -> None:
-        if not await self._finished.submit((token, completion, pushes)):
+        calls = self._pushing if pushes else self._exchanges
+        if not await calls.submit(Finished(token, completion, pushes)):
             raise ProviderError("ack_work_item", "the lock is not held", code="lock_lost")
-
-    async def _ack_work_items(self, finished: list[Finished]) -> list[bool]:
-        nothing = (None, None, None, 0)
-        rows = [(token, *(nothing if done is None else message_row(done))) for token, done, _ in finished]
-        pushed = [(n, *push_row(push)) for n, (_, _, pushes) in enumerate(finished, start=1) for push in pushes]
-        sends = any(row[1] is not None for row in rows)
-        notice = self._notices.take("o") if sends else None
-        parameters = *columns(rows, 5), *columns(pushed, 8), *self._tail(notice)
-        boarding = self._orchestrations if sends else None
-        acked, emptied = await self._commit("ack_work_item", "ack_work_items", parameters, len(rows), boarding)
-        if sends and emptied is None:
-            self._orchestrations.notify()
-        return [row["held"] for row in acked]
 
     async def abandon_work_item(self, token: str, *, delay_ms: int = 0, ignore_attempt: bool = False) -> None:
         visible_at = await self._database.value(

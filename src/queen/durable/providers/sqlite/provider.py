@@ -21,7 +21,7 @@ from queen.durable.providers.sqlite.database import Database
 from queen.durable.providers.sqlite.queries import SqliteQueries
 from queen.durable.providers.sqlite.statements import Statements
 from queen.durable.providers.sqlite.watch import Watch
-from queen.durable.providers.wake import Changes, Clock, Ride, Signal, long_poll, system_clock
+from queen.durable.providers.wake import Changes, Clock, Ride, Signal, Waiter, long_poll, system_clock
 
 __all__ = ["SqliteProvider"]
 
@@ -122,14 +122,14 @@ class SqliteProvider(SqliteQueries):
         self, name: str, work: Work, boarding: Signal, ride: Ride, *, durable: bool, ended: bool
     ) -> orchestrator.Sent:
         try:
-            sent, fetched = await self._database.write_then(name, work, ride.wanted, durable=durable)
+            sent, fetched = await self._database.write_then(name, work, ride.waiter.wanted, durable=durable)
         except BaseException:
             ride.decline()
             raise
-        emptied = fetched is not None and len(fetched[0]) < ride.limit
+        emptied = fetched is not None and len(fetched[0]) < ride.waiter.limit
         self._tell(sent, ended=ended, but=boarding if emptied else None)
         if emptied:
-            boarding.notify_others(ride)
+            boarding.notify_others(ride.waiter)
         if fetched is None:
             ride.decline()
         elif not ride.give(*fetched):
@@ -154,13 +154,15 @@ class SqliteProvider(SqliteQueries):
         def fetch(store: Statements) -> orchestrator.Fetched:
             return orchestrator.fetch(store, lock_timeout_ms, limit, capability)
 
-        async def look() -> orchestrator.Fetched:
-            return await self._database.fetch(
+        async def look(_: Waiter) -> tuple[list[OrchestrationItem], int | None, int]:
+            news = self._orchestrations.news
+            found = await self._database.fetch(
                 "fetch_orchestration_items",
                 fetch,
                 probe=lambda store: orchestrator.is_idle(store, capability),
                 undo=self._give_back_items,
             )
+            return *found, news
 
         return await long_poll(
             self._orchestrations,
@@ -231,13 +233,15 @@ class SqliteProvider(SqliteQueries):
         def fetch(store: Statements) -> tuple[list[LockedTask], int | None]:
             return worker.fetch(store, wanted)
 
-        async def look() -> tuple[list[LockedTask], int | None]:
-            return await self._database.fetch(
+        async def look(_: Waiter) -> tuple[list[LockedTask], int | None, int]:
+            news = self._tasks.news
+            found = await self._database.fetch(
                 "fetch_work_items",
                 fetch,
                 probe=lambda store: worker.is_idle(store, wanted),
                 undo=self._give_back_tasks,
             )
+            return *found, news
 
         return await long_poll(
             self._tasks,

@@ -3,7 +3,8 @@
 --   one. Element n of the turn arrays is turn n; every other group of arrays names its turn in its first array.
 --   Per turn: delete exactly the messages handed out under the token, keep the dead letters aside, create or update
 --   instance and execution, append events, update read models, queue activities, cancel activities, send messages, release.
--- Locks: the keys of the turns and of every receiver, in key order; then rows of the turns' own instances.
+-- Locks: the keys of the turns, of every receiver, and of p_receivers (whom the transaction will write to later), in key order;
+--   then rows of the turns' own instances.
 create or replace function queen_durable.ack_turns(
     p_tokens text[], p_executions integer[], p_names text[], p_versions text[], p_parents text[], p_traces text[],
     p_statuses text[], p_outputs text[], p_pinned bigint[], p_told_status boolean[], p_custom_status text[],
@@ -17,7 +18,7 @@ create or replace function queen_durable.ack_turns(
     d_turn integer[], d_id bigint[], d_error text[],
     q_turn integer[], q_queue text[], q_partition text[], q_payload text[], q_transaction text[], q_trace text[],
     q_deliver_at bigint[], q_parent text[],
-    p_now bigint, p_channel text, p_notice text
+    p_receivers text[], p_now bigint, p_channel text, p_notice text
 ) returns table (instance text, ready_at bigint)
 language plpgsql volatile
 set plan_cache_mode = force_generic_plan
@@ -33,7 +34,7 @@ declare
 begin
     perform queen_durable.lock_keys(array(
         select k.routing_key from queen_durable.mailbox_keys k where k.lock_token = any (p_tokens)
-    ) || m_key);
+    ) || m_key || p_receivers);
     v_now := queen_durable.clock_ms(p_now);
     select array_agg(k.routing_key order by turn.n), min(k.locked_until)
     into v_instances, v_expires

@@ -1,12 +1,12 @@
 -- Promises: deletes items whose lock is live and sends their completions (a null key: none), each or not at all. Answers per token
---   whether it was held. Without pushes a power failure may undo it (the activity then runs again), so the commit does not
---   wait for the disk.
+--   whether it was held. p_relaxed: a power failure may undo it (the activity then runs again), so the commit does not wait
+--   for the disk.
 -- Locks: the keys of the receivers in key order, then the items: the order in which a turn cancels them.
 create or replace function queen_durable.ack_work_items(
     p_tokens text[], m_key text[], m_kind text[], m_body bytea[], m_visible_at bigint[],
     q_item integer[], q_queue text[], q_partition text[], q_payload text[], q_transaction text[], q_trace text[],
     q_deliver_at bigint[], q_parent text[],
-    p_now bigint, p_channel text, p_notice text
+    p_now bigint, p_channel text, p_notice text, p_relaxed boolean
 ) returns table (held boolean)
 language plpgsql volatile
 set plan_cache_mode = force_generic_plan
@@ -19,7 +19,7 @@ declare
     v_held     boolean[];
     v_sessions text[];
 begin
-    if cardinality(q_item) = 0 then
+    if p_relaxed then
         perform set_config('synchronous_commit', 'off', true);
     end if;
     perform queen_durable.lock_keys(m_key);
