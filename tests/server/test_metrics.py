@@ -1,9 +1,20 @@
+"""What operators read: complete, summed over workers, and so cheap that nobody notices a scrape."""
+
 from __future__ import annotations
 
+import sys
+import time
+from pathlib import Path
+
 import httpx2
+import psutil
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.server.calls import ack_batch, configure, pop, push
+from tests.server.producing import Producers
+from tests.server.running import Process, run_process
+from tests.support.wait import wait_for
 
 FAMILIES = {
     "queen_refused",
@@ -95,3 +106,57 @@ def test_the_json_form_is_kept(client: httpx2.Client) -> None:
     assert body["database"]["poolSize"] >= 1
     assert body["memory"]["rss"] > 0
     assert set(body["cpu"]) == {"user", "system"}
+
+
+def pushes_seen(broker: Process) -> float:
+    """How many pushes a scrape on a connection of its own tells of."""
+    with httpx2.Client(base_url=broker.url, timeout=20) as client:
+        return scrape(client).get(("queen_request_seconds_count", (("verb", "push"),)), 0.0)
+
+
+def test_every_worker_tells_of_all(database: str, tmp_path: Path) -> None:
+    with run_process(database, tmp_path, QUEEN_WORKERS="2") as broker:
+        for number in range(40):
+            with httpx2.Client(base_url=broker.url, timeout=20) as client:
+                push(client, "mail", number)
+        wait_for(lambda: all(pushes_seen(broker) == 40 for _ in range(8)), limit=30, pause=0.2)
+        workers = psutil.Process(broker.pid).children()
+        victim = next(child for child in workers if "spawn_main" in " ".join(child.cmdline()))
+        victim.kill()
+        wait_for(lambda: all(pushes_seen(broker) == 40 for _ in range(8)), limit=30, pause=0.2)
+        assert broker.stop() == 0
+
+
+def accepted(producers: Producers, seconds: float, broker: Process | None = None) -> int:
+    """How many messages are accepted in some seconds, while ten scrapes a second are made of a broker."""
+    before, end = producers.accepted, time.monotonic() + seconds
+    with httpx2.Client(timeout=20) as client:
+        while (left := end - time.monotonic()) > 0:
+            if broker is not None:
+                client.get(f"{broker.url}/metrics/prometheus").raise_for_status()
+            time.sleep(min(left, 0.1))
+    return producers.accepted - before
+
+
+@pytest.mark.measure
+def test_a_scrape_costs_nothing_noticeable(database: str, tmp_path: Path) -> None:
+    with run_process(database, tmp_path) as broker, httpx2.Client(base_url=broker.url, timeout=40) as client:
+        for number in range(250):
+            push(client, f"q{number}", 1)
+            ack_batch(client, pop(client, f"q{number}"))
+        scrape(client)
+        process = psutil.Process(broker.pid)
+        before, times = process.cpu_times(), 50
+        sizes = [len(client.get("/metrics/prometheus").content) for _ in range(times)]
+        now = process.cpu_times()
+        cost = (now.user + now.system - before.user - before.system) / times
+        with Producers(lambda _: broker.url, "orders", count=4) as producers:
+            accepted(producers, 1)
+            rounds = [(accepted(producers, 1), accepted(producers, 1, broker)) for _ in range(4)]
+    without, beside = (sum(side) for side in zip(*rounds, strict=True))
+    sys.stdout.write(
+        f"a scrape of 250 queues: {sizes[0]:,} bytes, {cost * 1000:.1f} ms of processor time; "
+        f"ten a second leave {beside / without:.0%} of {without / len(rounds):,.0f} accepted messages/s\n"
+    )
+    assert cost < 0.03
+    assert beside > 0.75 * without

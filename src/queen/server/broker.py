@@ -96,6 +96,7 @@ class Broker:
         await self.live.stop()
         await self.services.stop()
         await self.watch.stop()
+        self.metrics.publish()
         await self.buffer.close()
         await self.engine.close()
 
@@ -141,6 +142,7 @@ class Broker:
     def _looked(self) -> None:
         """The watch looked at the database: nobody goes on waiting for what will not come."""
         self.bodies.sweep()
+        self.metrics.publish()
         while self._pushing and not self.watch.up:
             self._pushing.pop().cancel()
         while self._popping and self.watch.modes.pop:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import psutil
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from queen.db.pool import Row
 from queen.errors import QueenError
+from queen.server.exposition import family
 from queen.server.metrics import QUEUES
 from queen.sql import query
 
@@ -47,9 +45,7 @@ class Gauges:
     async def exposition(self) -> bytes:
         """All of them as text for Prometheus."""
         await self.refresh()
-        registry = CollectorRegistry()
-        registry.register(_Fixed(list(self._families())))
-        return generate_latest(registry)
+        return "".join(self._families()).encode()
 
     async def refresh(self) -> None:
         """Read the database unless that was done just now; without it the last numbers stand."""
@@ -63,19 +59,17 @@ class Gauges:
                     self._services = await database.fetch(query("server/service_gauges"))
             self._read_at = time.monotonic()
 
-    def _families(self) -> Iterator[Metric]:
+    def _families(self) -> Iterator[str]:
         yield from self._process()
         yield from self._broker_state()
         yield from self._microbatches()
         yield from self._queue_families()
-        age = GaugeMetricFamily("queen_service_age_seconds", "Since a service last succeeded.", labels=["service"])
-        failing = GaugeMetricFamily("queen_service_failing", "Whether its last run failed.", labels=["service"])
-        for row in self._services:
-            age.add_metric([row["service"]], float("nan") if row["age"] is None else row["age"])
-            failing.add_metric([row["service"]], float(row["failing"]))
-        yield from (age, failing)
+        ages = [(row["service"], float("nan") if row["age"] is None else row["age"]) for row in self._services]
+        failing = [(row["service"], row["failing"]) for row in self._services]
+        yield _by("service", "queen_service_age_seconds", "Since a service last succeeded.", ages)
+        yield _by("service", "queen_service_failing", "Whether its last run failed.", failing)
 
-    def _process(self) -> Iterator[Metric]:
+    def _process(self) -> Iterator[str]:
         process = psutil.Process()
         memory, times = process.memory_info(), process.cpu_times()
         yield _gauge("queen_uptime_seconds", "Since this process started.", time.time() - self._broker.started_at)
@@ -84,7 +78,7 @@ class Gauges:
         yield _gauge("queen_process_resident_memory_bytes", "Resident memory.", memory.rss)
         yield _gauge("queen_process_virtual_memory_bytes", "Virtual memory.", memory.vms)
 
-    def _broker_state(self) -> Iterator[Metric]:
+    def _broker_state(self) -> Iterator[str]:
         broker, database = self._broker, self._broker.engine.database
         size, idle = database.sizes
         yield _gauge("queen_db_pool_size", "Database connections.", size)
@@ -92,50 +86,43 @@ class Gauges:
         yield _gauge("queen_db_pool_active", "Database connections at work.", size - idle)
         yield _counter("queen_db_pool_waits", "Times a connection was asked for.", database.waits)
         yield _counter("queen_db_pool_wait_seconds", "Time spent waiting for one.", database.wait_seconds)
-        yield _gauge("queen_db_up", "Whether the database answers.", float(broker.watch.up))
+        yield _gauge("queen_db_up", "Whether the database answers.", broker.watch.up)
         stats = broker.buffer.stats
         yield _gauge("queen_file_buffer_pending", "Messages in the disk buffer.", stats.pending)
         yield _gauge("queen_file_buffer_failed", "Pushes that could not be stored when drained.", stats.failed)
         yield _gauge("queen_file_buffer_bytes", "Bytes in the disk buffer.", stats.size)
-        yield _gauge("queen_file_buffer_healthy", "Whether the disk buffer can be written.", float(stats.healthy))
+        yield _gauge("queen_file_buffer_healthy", "Whether the disk buffer can be written.", stats.healthy)
         yield _counter("queen_file_buffer_drained", "Messages that left the disk buffer.", stats.drained)
-        modes = GaugeMetricFamily("queen_maintenance_mode_enabled", "Maintenance modes.", labels=["mode"])
-        modes.add_metric(["push"], float(broker.watch.modes.push))
-        modes.add_metric(["pop"], float(broker.watch.modes.pop))
-        yield modes
+        modes = [("push", broker.watch.modes.push), ("pop", broker.watch.modes.pop)]
+        yield _by("mode", "queen_maintenance_mode_enabled", "Maintenance modes.", modes)
 
-    def _microbatches(self) -> Iterator[Metric]:
-        calls = CounterMetricFamily("queen_microbatch_calls", "Database calls that requests shared.", labels=["verb"])
-        requests = CounterMetricFamily("queen_microbatch_requests", "Requests in them.", labels=["verb"])
-        largest = GaugeMetricFamily("queen_microbatch_largest", "Most requests in one of them.", labels=["verb"])
-        for verb, sizes in self._broker.engine.batch_sizes.items():
-            calls.add_metric([verb], sum(size.calls for size in sizes))
-            requests.add_metric([verb], sum(size.requests for size in sizes))
-            largest.add_metric([verb], max((size.largest for size in sizes), default=0))
-        yield from (calls, requests, largest)
+    def _microbatches(self) -> Iterator[str]:
+        sizes = self._broker.engine.batch_sizes
+        calls = [({"verb": verb}, sum(size.calls for size in each)) for verb, each in sizes.items()]
+        requests = [({"verb": verb}, sum(size.requests for size in each)) for verb, each in sizes.items()]
+        largest = [(verb, max((size.largest for size in each), default=0)) for verb, each in sizes.items()]
+        yield family("counter", "queen_microbatch_calls", "Database calls that requests shared.", calls)
+        yield family("counter", "queen_microbatch_requests", "Requests in them.", requests)
+        yield _by("verb", "queen_microbatch_largest", "Most requests in one of them.", largest)
 
-    def _queue_families(self) -> Iterator[Metric]:
+    def _queue_families(self) -> Iterator[str]:
+        rows = self._queues
         for name, (text, column) in _PER_QUEUE.items():
-            family = GaugeMetricFamily(name, text, labels=["queue"])
-            for row in self._queues:
-                family.add_metric([row["name"]], row[column])
-            yield family
-        lag = GaugeMetricFamily(
-            "queen_queue_pop_lag_milliseconds", "Age of the oldest waiting.", labels=["queue", "stat"]
+            yield _by("queue", name, text, [(row["name"], row[column]) for row in rows])
+        yield family(
+            "gauge",
+            "queen_queue_pop_lag_milliseconds",
+            "Age of the oldest waiting.",
+            [({"queue": row["name"], "stat": "max"}, row["lag_ms"]) for row in rows],
         )
-        used = GaugeMetricFamily("queen_lease_utilisation", "Share of the partitions under a lease.", labels=["queue"])
-        for row in self._queues:
-            lag.add_metric([row["name"], "max"], row["lag_ms"])
-            used.add_metric([row["name"]], row["leased"] / (row["partitions"] or 1))
-        parked = GaugeMetricFamily("queen_queue_parked_consumers", "Pops that wait here.", labels=["queue"])
-        for queue, count in sorted(self._broker.engine.parked.items())[:QUEUES]:
-            parked.add_metric([queue], count)
-        yield from (lag, used, parked)
+        used = [(row["name"], row["leased"] / (row["partitions"] or 1)) for row in rows]
+        yield _by("queue", "queen_lease_utilisation", "Share of the partitions under a lease.", used)
+        parked = sorted(self._broker.engine.parked.items())[:QUEUES]
+        yield _by("queue", "queen_queue_parked_consumers", "Pops that wait here.", parked)
         yield _gauge("queen_dlq_depth", "Dead letters that were not pushed again.", self._sum("dead_letters"))
         for verb, column in (("push", "pushed"), ("pop", "popped"), ("ack", "acked"), ("failed", "failed")):
-            total = CounterMetricFamily(f"queen_cluster_{verb}_messages", "Of all brokers.", labels=["scope"])
-            total.add_metric(["cluster"], self._sum(column))
-            yield total
+            total = [({"scope": "cluster"}, self._sum(column))]
+            yield family("counter", f"queen_cluster_{verb}_messages", "Of all brokers.", total)
 
     def _sum(self, column: str) -> int:
         return sum(row[column] for row in self._queues)
@@ -156,17 +143,13 @@ class Gauges:
         }
 
 
-class _Fixed(Collector):
-    def __init__(self, families: list[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> list[Metric]:
-        return self._families
+def _gauge(name: str, text: str, value: float) -> str:
+    return family("gauge", name, text, [({}, value)])
 
 
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, text, value=value)
+def _counter(name: str, text: str, value: float) -> str:
+    return family("counter", name, text, [({}, value)])
 
 
-def _counter(name: str, text: str, value: float) -> Metric:
-    return CounterMetricFamily(name, text, value=value)
+def _by(label: str, name: str, text: str, values: Iterable[tuple[str, float]]) -> str:
+    return family("gauge", name, text, [({label: key}, value) for key, value in values])

@@ -1,110 +1,124 @@
-"""What Prometheus may know. Hot paths only touch histograms of this process; the rest is read at a scrape.
+"""What this process counts as it works: latencies, batch sizes, refusals, and how long messages wait per queue.
 
-With several workers `PROMETHEUS_MULTIPROC_DIR` is set: then the processes share their values through
-files, and any of them answers for all.
+With several workers each writes what it counted to a file of a directory they share, once a second, and whoever is
+asked adds the others' to its own. Names of queues become labels for the first `QUEUES` queues only.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Final, Literal
 from uuid import UUID
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+import msgspec
+from msgspec import Struct
 
 from queen.model import Acked, Message
+from queen.server.exposition import Distribution, Histogram, family
 
 Verb = Literal["push", "pop", "ack"]
 VERBS: Final[tuple[Verb, ...]] = ("push", "pop", "ack")
 QUEUES: Final = 200
 LEASES: Final = 100_000
 OTHER: Final = "other"
-SHARED: Final = "PROMETHEUS_MULTIPROC_DIR"
+SHARED: Final = "QUEEN_METRICS_DIR"
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
 _SIZES: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 10_000)
 _AGES: Final = (0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0, 86_400.0)
+
+
+class Counted(Struct):
+    """All a process has counted: its refusals by status, its histograms by name and label."""
+
+    refused: dict[str, int]
+    histograms: dict[str, dict[str, Distribution]]
 
 
 class Metrics:
     """The counters and histograms of one process."""
 
     def __init__(self) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.registry = CollectorRegistry()
-        self._refused = Counter("queen_refused", "Requests refused or failed.", ["status"], registry=self.registry)
-        seconds = Histogram(
-            "queen_request_seconds",
-            "Time to answer a push, a pop that found something, an ack.",
-            ["verb"],
-            buckets=_SECONDS,
-            registry=self.registry,
+        self._refused: Counter[str] = Counter()
+        self._seconds = Histogram(
+            "queen_request_seconds", "Time to answer a push, a pop that found something, an ack.", "verb", _SECONDS
         )
-        sizes = Histogram(
-            "queen_request_messages", "Messages in one request.", ["verb"], buckets=_SIZES, registry=self.registry
-        )
-        self._parts = {verb: (seconds.labels(verb), sizes.labels(verb)) for verb in VERBS}
-        self._wait = Histogram(
-            "queen_push_to_pop_seconds", "From push to pop.", ["queue"], buckets=_AGES, registry=self.registry
-        )
-        self._work = Histogram(
-            "queen_pop_to_ack_seconds", "From pop to ack.", ["queue"], buckets=_AGES, registry=self.registry
-        )
-        self._queues: dict[str, tuple[Histogram, Histogram]] = {}
-        self._leases: OrderedDict[UUID, tuple[Histogram, float]] = OrderedDict()
+        self._sizes = Histogram("queen_request_messages", "Messages in one request.", "verb", _SIZES)
+        self._wait = Histogram("queen_push_to_pop_seconds", "From push to pop.", "queue", _AGES)
+        self._work = Histogram("queen_pop_to_ack_seconds", "From pop to ack.", "queue", _AGES)
+        self._histograms = (self._seconds, self._sizes, self._wait, self._work)
+        self._queues: dict[str, str] = {}
+        self._leases: OrderedDict[UUID, tuple[str, float]] = OrderedDict()
+        directory = os.environ.get(SHARED)
+        self._directory = Path(directory) if directory else None
 
     def done(self, verb: Verb, messages: int, started: float) -> None:
         """A request that began at `started` (monotonic) was answered."""
-        seconds, sizes = self._parts[verb]
-        seconds.observe(time.monotonic() - started)
-        sizes.observe(messages)
+        self._seconds.observe(verb, time.monotonic() - started)
+        self._sizes.observe(verb, messages)
 
     def refused(self, status: int) -> None:
         """A request was answered with an error."""
-        self._refused.labels(str(status)).inc()
+        self._refused[str(status)] += 1
 
     def handed_out(self, messages: Sequence[Message], now: datetime) -> None:
         """Messages went to a consumer: the first of a batch has waited longest and stands for it."""
         first = messages[0]
-        wait, work = self._queue(first.queue)
-        wait.observe(max((now - first.created_at).total_seconds(), 0.0))
+        queue = self._label(first.queue)
+        self._wait.observe(queue, max((now - first.created_at).total_seconds(), 0.0))
         if first.lease_id is not None:
-            self._leases[first.lease_id] = (work, time.monotonic())
+            self._leases[first.lease_id] = (queue, time.monotonic())
             if len(self._leases) > LEASES:
                 self._leases.popitem(last=False)
 
     def acknowledged(self, lease: UUID | None, acked: Acked) -> None:
         """A lease that this process handed out ended."""
         if lease is not None and acked.released and (known := self._leases.pop(lease, None)):
-            known[0].observe(time.monotonic() - known[1])
+            queue, since = known
+            self._work.observe(queue, time.monotonic() - since)
 
-    def _queue(self, name: str) -> tuple[Histogram, Histogram]:
-        known = self._queues.get(name)
-        if known is None:
-            label = name if len(self._queues) < QUEUES else OTHER
-            known = self._queues[name] = (self._wait.labels(label), self._work.labels(label))
-            if len(self._queues) > 10 * QUEUES:
-                self._queues.clear()
-        return known
+    def _label(self, queue: str) -> str:
+        label = self._queues.get(queue)
+        if label is None:
+            if len(self._queues) >= QUEUES:
+                return OTHER
+            label = self._queues[queue] = queue
+        return label
 
     def totals(self) -> dict[Verb, tuple[int, int]]:
         """Requests and messages so far, by verb."""
-        return {
-            verb: (
-                int(self.registry.get_sample_value("queen_request_messages_count", {"verb": verb}) or 0),
-                int(self.registry.get_sample_value("queen_request_messages_sum", {"verb": verb}) or 0),
-            )
-            for verb in VERBS
-        }
+        nothing = Distribution([])
+        found = {verb: self._sizes.by_label.get(verb, nothing) for verb in VERBS}
+        return {verb: (sizes.count, int(sizes.sum)) for verb, sizes in found.items()}
+
+    def publish(self) -> None:
+        """Let the other workers know what was counted so far."""
+        if self._directory is None:
+            return
+        counted = Counted(dict(self._refused), {one.name: one.by_label for one in self._histograms})
+        fresh = self._directory / f"{os.getpid()}.new"
+        with suppress(FileNotFoundError):  # the supervisor has ended and taken the directory along
+            fresh.write_bytes(msgspec.json.encode(counted))
+            fresh.replace(fresh.with_suffix(".json"))
 
     def exposition(self) -> bytes:
         """The histograms and counters as text, of all workers when there are several."""
-        registry = self.registry
-        if os.environ.get(SHARED):
-            registry = CollectorRegistry()
-            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return generate_latest(registry)
+        others = self._of_others()
+        refused = sum((Counter(other.refused) for other in others), self._refused)
+        samples = [({"status": status}, count) for status, count in refused.items()]
+        parts = [family("counter", "queen_refused", "Requests refused or failed.", samples)]
+        parts += [one.expose([other.histograms.get(one.name, {}) for other in others]) for one in self._histograms]
+        return "".join(parts).encode()
+
+    def _of_others(self) -> list[Counted]:
+        """What the others counted, those that ended too: a sum must never fall."""
+        if self._directory is None:
+            return []
+        own = f"{os.getpid()}.json"
+        files = [path for path in self._directory.glob("*.json") if path.name != own]
+        return [msgspec.json.decode(path.read_bytes(), type=Counted) for path in files]
