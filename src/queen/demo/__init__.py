@@ -1,0 +1,1 @@
+"""A shop to look at: orders, payments, shipping and notifications, live or as instant history."""
