@@ -21,6 +21,7 @@ COMMANDS = {
     "ack": "queen.cli.ack",
     "bench": "queen.cli.bench",
     "completion": "queen.cli.completion",
+    "demo": "queen.cli.demo",
     "dlq": "queen.cli.dlq",
     "doctor": "queen.cli.doctor",
     "group": "queen.cli.group",
