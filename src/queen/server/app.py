@@ -55,6 +55,7 @@ MODULES: Final = (
     "scheduled",
     "services",
     "streams",
+    "pipelines",
     "resources",
     "status",
     "analytics",

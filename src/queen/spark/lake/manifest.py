@@ -90,7 +90,16 @@ class Manifest:
 
     def state(self) -> State:
         """What counts now."""
-        commits, snapshots = self._listed()
+        listed = self._listed()
+        try:
+            return self._fold(*listed)
+        except SparkError:
+            # Pruned while we read? Then a newer snapshot stands for what is gone.
+            if self._listed() == listed:
+                raise
+            return self._fold(*self._listed())
+
+    def _fold(self, commits: list[int], snapshots: list[int]) -> State:
         state = State()
         if snapshots:
             state = self._snapshot(max(snapshots))
@@ -136,7 +145,7 @@ class Manifest:
             names = os.listdir(self._folder)  # noqa: PTH208 - a plain list of names is what we need
         except OSError as error:
             raise SparkError("LAKE_NOT_FOUND", f"the manifest of the lake cannot be read: {error}") from error
-        return numbers(COMMIT, names), numbers(SNAPSHOT, names)
+        return sorted(numbers(COMMIT, names)), sorted(numbers(SNAPSHOT, names))
 
     def _commit(self, version: int) -> Commit:
         return self._parsed(f"{version:012}.json", Commit)

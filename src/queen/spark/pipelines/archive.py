@@ -95,8 +95,8 @@ class Archiver:
             if reach.pos > here.pos:
                 raise SparkError(
                     "FOREIGN_LAKE",
-                    f"the lake at {self._lake.path} holds messages up to position {reach.pos}, but the database has only "
-                    f"come to {here.pos}: it was restored from an older state; begin a new lake",
+                    f"the lake at {self._lake.path} holds messages up to position {reach.pos}, but the database has "
+                    f"only come to {here.pos}: it was restored from an older state; begin a new lake",
                 )
             return Position(reach.pos, self._lake.identity.database, reach.removed or 0)
         first = self._database.row("lake/first_message")["pos"]

@@ -68,34 +68,16 @@ class Runner:
     def run(self) -> list[Finished]:
         """Run everything once, or round after round until `stopping` is set; the outcome of the last round."""
         pipelines = self.job.pipelines
-        settled = {each.name: each.settle(self._given(each, pipelines)) for each in pipelines}
+        settled = settle(self.job, pipelines)
         database = Database(self.job.url)
         try:
-            lake = self._lake(database, pipelines)
+            lake = lake_of(self.job, database, pipelines)
             while True:
                 done = [self._run(database, lake, each, settled[each.name]) for each in pipelines]
                 if self.job.every is None or self.stopping.wait(self.job.every):
                     return done
         finally:
             database.close()
-
-    def _given(self, pipeline: Pipeline, among: Sequence[Pipeline]) -> Mapping[str, str]:
-        """The options given: all of them for one pipeline; among several each takes those it declares."""
-        if len(among) == 1:
-            return self.job.options
-        unknown = [name for name in self.job.options if not any(name in each.options for each in among)]
-        if unknown:
-            raise SparkError("INVALID_OPTION", f"none of these pipelines has an option {unknown[0]!r}")
-        return {name: value for name, value in self.job.options.items() if name in pipeline.options}
-
-    def _lake(self, database: Database, pipelines: Sequence[Pipeline]) -> Lake:
-        here: str = database.row("identity")["database"]
-        if pipelines[0].name == "archive":
-            return Lake.make(self.job.lake, here)
-        lake = Lake.open(self.job.lake)
-        if any(not each.foreign for each in pipelines):
-            lake.require_database(here)
-        return lake
 
     def _run(self, database: Database, lake: Lake, pipeline: Pipeline, options: Mapping[str, str]) -> Finished:
         job = self.job
@@ -125,6 +107,42 @@ class Runner:
             return None
         lag: int = database.row("pipelines/archive_lag", **{"from": reach.pos})["lag"]
         return lag
+
+
+def check(job: Job) -> None:
+    """Refuse what can be refused before Spark is started: names, options, the lake."""
+    pipelines = job.pipelines
+    settle(job, pipelines)
+    database = Database(job.url)
+    try:
+        lake_of(job, database, pipelines)
+    finally:
+        database.close()
+
+
+def settle(job: Job, pipelines: Sequence[Pipeline]) -> dict[str, Mapping[str, str]]:
+    """The options of each pipeline: those given, if it is one; among several each takes those it declares."""
+    given = job.options
+    if len(pipelines) == 1:
+        return {pipelines[0].name: pipelines[0].settle(given)}
+    unknown = [name for name in given if not any(name in each.options for each in pipelines)]
+    if unknown:
+        raise SparkError("INVALID_OPTION", f"none of these pipelines has an option {unknown[0]!r}")
+    return {
+        each.name: each.settle({name: value for name, value in given.items() if name in each.options})
+        for each in pipelines
+    }
+
+
+def lake_of(job: Job, database: Database, pipelines: Sequence[Pipeline]) -> Lake:
+    """The lake of a job; the archive makes one, others need one, of this very database unless they say otherwise."""
+    here: str = database.row("identity")["database"]
+    if pipelines[0].name == "archive":
+        return Lake.make(job.lake, here)
+    lake = Lake.open(job.lake)
+    if any(not each.foreign for each in pipelines):
+        lake.require_database(here)
+    return lake
 
 
 def in_our_words(error: Exception) -> Exception:

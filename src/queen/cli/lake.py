@@ -1,0 +1,109 @@
+"""`queen lake`: look into the lake, ask it in SQL, check it, and keep it tidy."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict
+
+import click
+
+from queen.cli.database import Place, placed
+
+
+@click.group()
+def command() -> None:
+    """Look into the lake, ask it in SQL, check it, and keep it tidy."""
+
+
+@command.command()
+@placed
+def ls(place: Place) -> None:
+    """List what is in the lake: rows, files and bytes by table and queue."""
+    from queen.spark.lake import Lake  # noqa: PLC0415 - costly to load, and only when used
+
+    totals: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: {"rows": 0, "files": 0, "bytes": 0})
+    days: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for file in Lake.open(place.lake).state().files.values():
+        total = totals[file.table, file.group]
+        total["rows"] += file.rows
+        total["files"] += 1
+        total["bytes"] += file.bytes
+        days[file.table, file.group].add(file.date)
+    place.rows(
+        [
+            {"table": table, "name": name, **total, "from": min(days[table, name]), "to": max(days[table, name])}
+            for (table, name), total in sorted(totals.items())
+        ],
+        "the lake is empty",
+    )
+
+
+@command.command()
+@click.argument("statement")
+@placed
+def query(place: Place, statement: str) -> None:
+    """Ask the lake in SQL: tables messages, deliveries, dead_letters, workflow_history.
+
+    queen lake query "select queue, count(*) from messages group by queue"
+    """
+    from queen.spark.lake import Lake  # noqa: PLC0415 - costly to load, and only when used
+    from queen.spark.lake.querying import query as ask  # noqa: PLC0415
+
+    names, rows = ask(Lake.open(place.lake), statement)
+    place.rows([dict(zip(names, row, strict=True)) for row in rows], "no rows")
+
+
+@command.command()
+@click.option("--files-only", is_flag=True, help="Do not compare with the database.")
+@placed
+def verify(place: Place, *, files_only: bool) -> None:
+    """Check every file against the manifest, and every partition against PostgreSQL. Exit code 4: they differ."""
+    from queen.spark.lake import Lake  # noqa: PLC0415 - costly to load, and only when used
+    from queen.spark.lake.verify import verify as check  # noqa: PLC0415
+
+    lake = Lake.open(place.lake)
+    if files_only:
+        verdict = check(lake, None)
+    else:
+        with place.database() as url:
+            verdict = check(lake, url)
+    for text in verdict.damaged:
+        click.echo(f"damaged: {text}", err=True)
+    wrong = [lane for lane in verdict.lanes if not lane.agrees or lane.twice]
+    place.rows([asdict(lane) for lane in (wrong or verdict.lanes)], "no messages to compare")
+    said = "agrees" if verdict.agrees else f"{len(verdict.damaged)} files damaged, {len(wrong)} partitions differ"
+    click.echo(f"{verdict.rows:,} rows in {verdict.files:,} files: {said}", err=True)
+    if not verdict.agrees:
+        raise click.exceptions.Exit(4)
+
+
+@command.command()
+@placed
+def compact(place: Place) -> None:
+    """Rewrite small files into large ones, and remove what no commit names."""
+    from queen.spark.lake import Lake  # noqa: PLC0415 - costly to load, and only when used
+    from queen.spark.lake.compaction import compact as rewrite  # noqa: PLC0415
+
+    done = rewrite(Lake.open(place.lake))
+    place.done(f"{done.before:,} files became {done.after:,}, {done.swept:,} left-overs removed", **asdict(done))
+
+
+@command.command()
+@click.argument("lake_id", required=False)
+@placed
+def forget(place: Place, lake_id: str | None) -> None:
+    """Let retention no longer wait for a lake that is gone; without an id, list those it waits for."""
+    from queen.spark.database import Database  # noqa: PLC0415 - costly to load, and only when used
+
+    with place.database() as url:
+        database = Database(url)
+        try:
+            if lake_id is None:
+                place.rows(database.rows("lake/positions"), "no lake holds retention back")
+                return
+            gone = database.rows("lake/forget_lake", lake=lake_id)
+        finally:
+            database.close()
+    if not gone:
+        raise click.ClickException(f"the database knows no lake {lake_id}")
+    place.done(f"{lake_id} forgotten", lake=lake_id)

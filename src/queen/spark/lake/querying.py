@@ -1,0 +1,38 @@
+"""SQL over the lake in this very process: DuckDB over the files that count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import duckdb
+
+from queen.spark.errors import SparkError
+from queen.spark.lake.directory import Lake
+from queen.spark.lake.manifest import State
+from queen.spark.lake.tables import LAKE_TABLES, arrow_schema
+
+
+@contextmanager
+def opened(lake: Lake, state: State | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection in which every table of the lake is a view of what is committed."""
+    state = state or lake.state()
+    with duckdb.connect(":memory:", config={"TimeZone": "UTC"}) as connection:
+        for table in LAKE_TABLES:
+            paths = [str(lake.whole(file)) for file in state.of(table)]
+            if paths:
+                connection.read_parquet(paths, hive_partitioning=False).create_view(table)
+            else:
+                connection.register(table, arrow_schema(table).empty_table())
+        yield connection
+
+
+def query(lake: Lake, statement: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The names and rows a statement returns."""
+    with opened(lake) as connection:
+        try:
+            found = connection.execute(statement)
+            return [column[0] for column in found.description or []], found.fetchall()
+        except duckdb.Error as error:
+            raise SparkError("INVALID_QUERY", str(error).strip()) from None
