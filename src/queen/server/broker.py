@@ -66,9 +66,11 @@ class Broker:
         self.routes: Sequence[Route] = ()
         self._pushing: set[asyncio.Task[Any]] = set()
         self._popping: set[asyncio.Task[Any]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self) -> None:
         """Begin to work, also without the database: it is waited for."""
+        self._loop = asyncio.get_running_loop()
         self.samples.start()
         await self.watch.start()
 
@@ -114,7 +116,7 @@ class Broker:
 
     async def pop(self, work: Coroutine[Any, Any, T]) -> T | None:
         """The result of a pop that may wait; None when pops are switched off meanwhile."""
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         assert task is not None
         self._popping.add(task)
         try:
@@ -127,7 +129,7 @@ class Broker:
             self._popping.discard(task)
 
     async def _while_up(self, items: Sequence[NewMessage]) -> list[Pushed]:
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         assert task is not None
         self._pushing.add(task)
         try:

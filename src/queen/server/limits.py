@@ -39,12 +39,15 @@ class BodyReader:
         self._limit = limit
         self._time = time
         self._reading: dict[asyncio.Task[Any], float] = {}
+        # Kept, since asking for it is a system call each time.
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def read(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
         """The whole body; raises BodyTooLarge or BodyTooSlow."""
-        task = asyncio.current_task()
+        loop = self._loop = self._loop or asyncio.get_running_loop()
+        task = asyncio.current_task(loop)
         assert task is not None
-        self._reading[task] = asyncio.get_running_loop().time() + self._time
+        self._reading[task] = loop.time() + self._time
         try:
             length = headers.get(b"content-length")
             if length is not None and int(length) > self._limit:

@@ -23,6 +23,7 @@ from queen.config import Settings
 from queen.db.embedded import EmbeddedServer
 from queen.server.app import App
 from queen.server.broker import Broker
+from queen.server.protocol import Protocol
 
 LOG: Final = structlog.get_logger("queen.serve")
 BACKLOG: Final = 4096
@@ -90,7 +91,7 @@ def make_server(settings: Settings, *, worker: int = 0) -> Server:
     broker = Broker(settings, worker=worker)
     config = uvicorn.Config(
         App(broker),
-        http="httptools",
+        http=Protocol,
         ws="websockets-sansio",
         lifespan="on",
         access_log=False,
