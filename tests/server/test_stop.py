@@ -9,7 +9,6 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.server.calls import push
 from tests.server.running import Process, run_process
 from tests.support.wait import wait_for
 
@@ -106,14 +105,3 @@ def worker_pids(broker: Process) -> set[int]:
         except httpx2.HTTPError:
             continue
     return found
-
-
-def test_two_workers_answer_with_one_set_of_metrics(database: str, tmp_path: Path) -> None:
-    with run_process(database, tmp_path, QUEEN_WORKERS="2") as broker:
-        for number in range(20):
-            with httpx2.Client(base_url=broker.url, timeout=20) as client:
-                push(client, "mail", number)
-        for _ in range(5):
-            text = httpx2.get(f"{broker.url}/metrics/prometheus").text
-            assert 'queen_request_messages_sum{verb="push"} 20.0' in text
-        broker.stop()
