@@ -4,8 +4,9 @@
     python bench/broker.py --quick                  a short look
     python bench/broker.py --against http://...     beside another broker that speaks the contract
 
-The load generator shares the machine. Rounds are interleaved and medians compared. Prints a table and writes
-bench/results/broker.json.
+The load generator shares the machine. Rounds are interleaved and medians compared; beside each rate stands how
+much of the machine the broker, PostgreSQL and the generator used. Prints a table, and writes it to
+bench/results/broker.md and the numbers to bench/results/broker.json.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import asyncpg
@@ -30,18 +32,23 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from cores import Cores
 from http_load import Broker
 from loads import Ceilings, sql
 
 from queen.db import migrate
 from queen.db.embedded import EmbeddedServer
 
+DELIVERIES = 500
 RESULTS = Path(__file__).parent / "results"
 GOALS = {
     "push batch 100": ("insert batch 100", 0.4),
     "pop+ack batch 100": ("insert batch 100", 0.3),
     "push 1 x 256": ("insert 1 x 32 connections", 1.0),
 }
+
+
+Load = Callable[[], Awaitable[float]]
 
 
 def main() -> None:
@@ -51,18 +58,22 @@ def main() -> None:
         directory.chmod(0o711)
         server = stack.enter_context(EmbeddedServer.start(directory / "data"))
         dsn = server.dsn("postgres")
-        brokers = {}
+        brokers, processes = {}, {"postgres": [server.pid or 0], "broker": []}
         for kind in options.server:
             for workers in options.workers:
                 name = f"{kind} x {workers}"
-                brokers[name] = stack.enter_context(run_broker(dsn, directory / name, workers, kind))
+                brokers[name], pid = stack.enter_context(run_broker(dsn, directory / name, workers, kind))
+                processes["broker"].append(pid)
         brokers |= {url: url for url in options.against}
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            result = runner.run(measure(dsn, brokers, options))
-    RESULTS.mkdir(exist_ok=True)
+            result = runner.run(measure(dsn, brokers, processes, options))
+    text = table(result)
+    print(text)
     if options.save:
-        (RESULTS / options.save).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    show(result)
+        RESULTS.mkdir(exist_ok=True)
+        saved = RESULTS / options.save
+        saved.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        saved.with_suffix(".md").write_text(text, encoding="utf-8")
 
 
 def arguments() -> argparse.Namespace:
@@ -81,8 +92,8 @@ def arguments() -> argparse.Namespace:
 
 
 @contextmanager
-def run_broker(dsn: str, directory: Path, workers: int, kind: str) -> Iterator[str]:
-    """A broker of its own process, as users run it."""
+def run_broker(dsn: str, directory: Path, workers: int, kind: str) -> Iterator[tuple[str, int]]:
+    """A broker of its own process, as users run it: where it listens, and its process id."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -106,22 +117,24 @@ def run_broker(dsn: str, directory: Path, workers: int, kind: str) -> Iterator[s
                 break
             except OSError:
                 time.sleep(0.1)
-        yield url
+        yield url, process.pid
     finally:
         process.terminate()
         process.wait(60)
 
 
-async def measure(dsn: str, brokers: dict[str, str], options: argparse.Namespace) -> dict[str, object]:
+async def measure(
+    dsn: str, brokers: dict[str, str], processes: dict[str, list[int]], options: argparse.Namespace
+) -> dict[str, Any]:
     async with migrate.connect(dsn) as connection:
         await migrate.up(connection)
     pool = await asyncpg.create_pool(dsn, min_size=4, max_size=32)
     await pool.execute(sql("setup"))
     ceilings = Ceilings(pool)
     seconds = options.seconds
-    loads: dict[str, dict[str, Callable[[], Awaitable[float]]]] = {
+    loads: dict[str, dict[str, Load]] = {
         "bare rows": {
-            "insert batch 100": lambda: ceilings.insert(seconds, 100, 4),
+            "insert batch 100": lambda: ceilings.insert(seconds, 100, 8),
             "insert 1 x 32 connections": lambda: ceilings.rows(seconds, 32),
         }
     }
@@ -129,8 +142,8 @@ async def measure(dsn: str, brokers: dict[str, str], options: argparse.Namespace
     for name, broker in verbs.items():
         await broker.prepare()
         loads[name] = verb_loads(broker, seconds)
-    rates = await rates_of(loads, verbs, options)
-    delivery = {name: await delivered(broker, seconds) for name, broker in verbs.items()}
+    rates, cores = await rates_of(loads, verbs, processes, options)
+    delivery = {name: await delivered(broker, max(seconds * 2, 4.0)) for name, broker in verbs.items()}
     await pool.close()
     bare = rates["bare rows"]
     ratios = {
@@ -140,10 +153,10 @@ async def measure(dsn: str, brokers: dict[str, str], options: argparse.Namespace
         }
         for name in verbs
     }
-    return {"rates": rates, "delivery": delivery, "ratios": ratios}
+    return {"rates": rates, "cores": cores, "delivery": delivery, "ratios": ratios}
 
 
-def verb_loads(broker: Broker, seconds: float) -> dict[str, Callable[[], Awaitable[float]]]:
+def verb_loads(broker: Broker, seconds: float) -> dict[str, Load]:
     return {
         "push 1 x 1": lambda: broker.push(seconds, 1, 1),
         "push 1 x 32": lambda: broker.push(seconds, 1, 32),
@@ -155,49 +168,71 @@ def verb_loads(broker: Broker, seconds: float) -> dict[str, Callable[[], Awaitab
 
 
 async def rates_of(
-    loads: dict[str, dict[str, Callable[[], Awaitable[float]]]],
+    loads: dict[str, dict[str, Load]],
     brokers: dict[str, Broker],
+    processes: dict[str, list[int]],
     options: argparse.Namespace,
-) -> dict[str, dict[str, float]]:
+) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, dict[str, float]]]]:
+    """The median rate of each load, and the cores that were used in the last round."""
     samples: dict[str, dict[str, list[float]]] = {side: {name: [] for name in group} for side, group in loads.items()}
+    cores: dict[str, dict[str, dict[str, float]]] = {side: {} for side in loads}
     for number in range(options.rounds + 1):
         for side, group in loads.items():
             for name, load in group.items():
                 if name.startswith("pop+ack"):
-                    await brokers[side].fill(60_000 if "100" in name else 10_000)
+                    await brokers[side].fill(int(options.seconds * (50_000 if "100" in name else 5_000)))
+                meter = Cores(processes)
                 rate = await load()
+                cores[side][name] = meter.used()
                 if number:  # the first round only warms up
                     samples[side][name].append(rate)
         print(f"round {number} of {options.rounds}", file=sys.stderr)
-    return {
-        side: {name: statistics.median(values) for name, values in group.items()} for side, group in samples.items()
+    medians = {
+        side: {name: round(statistics.median(values), 1) for name, values in group.items()}
+        for side, group in samples.items()
     }
+    return medians, cores
 
 
 async def delivered(broker: Broker, seconds: float) -> dict[str, float]:
-    times = await broker.delivery(seconds * 2, 500)
+    times = await broker.delivery(seconds, DELIVERIES)
     return {
-        "count": len(times),
+        "sent per second": DELIVERIES,
+        "delivered": len(times),
         "p50 ms": round(times[len(times) // 2] * 1000, 2),
         "p99 ms": round(times[len(times) * 99 // 100] * 1000, 2),
     }
 
 
-def show(result: dict[str, object]) -> None:
-    rates, ratios, delivery = result["rates"], result["ratios"], result["delivery"]
-    assert isinstance(rates, dict)
-    assert isinstance(ratios, dict)
-    assert isinstance(delivery, dict)
-    for side, group in rates.items():
-        print(side)
-        for name, rate in group.items():
-            print(f"  {name:28} {rate:>12,.0f} msg/s")
-    for side, group in ratios.items():
+def table(result: dict[str, Any]) -> str:
+    """The numbers as text that reads well as it is and as Markdown."""
+    sides = list(result["rates"])
+    lines = [
+        "| messages/s | " + " | ".join(sides) + " | cores: broker + PostgreSQL + load |",
+        "|---|" + "---:|" * len(sides) + "---|",
+    ]
+    names = [name for side in sides[:2] for name in result["rates"][side]]
+    for name in names:
+        rates = [result["rates"][side].get(name) for side in sides]
+        used = [
+            f"{one['broker']:.2f} + {one['postgres']:.2f} + {one['load']:.2f}"
+            for side in sides
+            if (one := result["cores"][side].get(name))
+        ]
+        cells = ["" if rate is None else f"{rate:,.0f}" for rate in rates]
+        lines.append(f"| {name} | " + " | ".join(cells) + f" | {'; '.join(used)} |")
+    lines += ["", "| against the goal | measured | goal | |", "|---|---:|---:|---|"]
+    for side, group in result["ratios"].items():
         for name, row in group.items():
-            verdict = "ok" if row["ratio"] >= row["goal"] else "BELOW"
-            print(f"{side:12} {name:20} {row['ratio']:6.2f} x {row['of']:26} (goal {row['goal']:.1f}) {verdict}")
-    for side, row in delivery.items():
-        print(f"{side:12} push -> delivered at 500/s: p50 {row['p50 ms']} ms, p99 {row['p99 ms']} ms ({row['count']})")
+            verdict = "met" if row["ratio"] >= row["goal"] else "MISSED"
+            lines.append(f"| {side}: {name} / {row['of']} | {row['ratio']:.2f} | {row['goal']:.1f} | {verdict} |")
+    lines.append("")
+    lines += [
+        f"{side}: push to delivery at {row['sent per second']}/s: p50 {row['p50 ms']} ms, p99 {row['p99 ms']} ms "
+        f"({row['delivered']} delivered)\n"
+        for side, row in result["delivery"].items()
+    ]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

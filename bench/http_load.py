@@ -1,90 +1,115 @@
-"""The loads of `bench/broker.py`: a small HTTP client on keep-alive connections that does as little as it can."""
+"""The loads of `bench/broker.py`: keep-alive connections that do as little as they can beside the broker they measure.
+
+What a connection says is a plain generator: it yields the bytes of a request and is sent the answer's status and
+body. The protocol drives it from inside the event loop's callback, so no task is switched between an answer and
+the next request, and requests are joined from parts made beforehand.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
+import secrets
 import time
-from collections.abc import Awaitable, Callable
-from typing import cast
+from collections import deque
+from collections.abc import Callable, Generator
+from itertools import count
+from typing import Final, cast
 from urllib.parse import urlsplit
 
-import msgspec
 from loads import GROUP, PARTITIONS, PAYLOAD, QUEUE
 
-from queen.ids import uuid7s
+Answer = tuple[int, bytes]
+Script = Generator[bytes, Answer, int]
+
+CONNECTIONS: Final = 64
+CONSUMERS: Final = 16
+_NAMES: Final = re.compile(rb'"transactionId":\s*"([^"]+)"')
+_PARTITION: Final = re.compile(rb'"partitionId":\s*"([^"]+)"')
+_LEASE: Final = re.compile(rb'"leaseId":\s*"([^"]+)"')
 
 
 class Connection(asyncio.Protocol):
-    """One keep-alive connection; one request at a time."""
+    """One keep-alive connection that follows a script; one request at a time."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
-        self._waiting: asyncio.Future[tuple[int, bytes]] | None = None
-        self._buffer = b""
-        self._need = -1
+        self._script: Script | None = None
+        self._ended: asyncio.Future[int] | None = None
+        self._parts: list[bytes] = []
+        self._missing = -1
         self._status = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
+    def follow(self, script: Script) -> asyncio.Future[int]:
+        """Begin a script; the future has what it returns."""
+        assert self._transport is not None
+        self._script = script
+        self._ended = asyncio.get_running_loop().create_future()
+        try:
+            self._transport.write(next(script))
+        except StopIteration as end:
+            self._ended.set_result(end.value)
+        return self._ended
+
     def data_received(self, data: bytes) -> None:
-        self._buffer = self._buffer + data if self._buffer else data
-        if self._need < 0:
-            end = self._buffer.find(b"\r\n\r\n")
+        if self._missing < 0:
+            data = b"".join((*self._parts, data))
+            end = data.find(b"\r\n\r\n")
             if end < 0:
+                self._parts = [data]
                 return
-            head = self._buffer[:end].lower()
+            head = data[:end].lower() + b"\r\n"
             self._status = int(head[9:12])
             at = head.find(b"content-length:")
-            length = int(head[at + 15 : head.find(b"\r\n", at) if head.find(b"\r\n", at) > 0 else end]) if at > 0 else 0
-            self._need = end + 4 + length
-            self._start = end + 4
-        if len(self._buffer) >= self._need and self._waiting is not None:
-            body = self._buffer[self._start : self._need]
-            waiting, self._waiting = self._waiting, None
-            self._buffer, self._need = b"", -1
-            waiting.set_result((self._status, body))
+            self._missing = int(head[at + 15 : head.index(b"\r\n", at)]) if at > 0 else 0
+            data = data[end + 4 :]
+            self._parts = []
+        self._parts.append(data)
+        self._missing -= len(data)
+        if self._missing <= 0:
+            body = b"".join(self._parts)
+            self._parts, self._missing = [], -1
+            self._go_on((self._status, body))
+
+    def _go_on(self, answer: Answer) -> None:
+        assert self._script is not None
+        assert self._ended is not None
+        assert self._transport is not None
+        try:
+            self._transport.write(self._script.send(answer))
+        except StopIteration as end:
+            self._ended.set_result(end.value)
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to whoever waits for the script
+            self._ended.set_exception(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_exception(exc or ConnectionResetError("the broker closed the connection"))
-
-    def ask(self, request: bytes) -> asyncio.Future[tuple[int, bytes]]:
-        """Send a request; the future has the answer's status and body."""
-        assert self._transport is not None
-        self._waiting = asyncio.get_running_loop().create_future()
-        self._transport.write(request)
-        return self._waiting
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_exception(exc or ConnectionResetError("the broker closed the connection"))
 
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
 
 
-class Popped(msgspec.Struct, rename="camel"):
-    transaction_id: str
-    partition_id: str
-    lease_id: str
-    data: msgspec.Raw
+class Items:
+    """Bodies of pushes, joined from parts: only the numbers that end the transaction ids are new each time."""
 
+    def __init__(self, queue: str, partitions: int) -> None:
+        run = secrets.token_hex(12)
+        start = f"{run[:8]}-{run[8:12]}-7{run[12:15]}-8{run[15:18]}-"
+        self._numbers = count(10**11)
+        self._first = [
+            f'{{"queue":"{queue}","partition":"p{number}","payload":{PAYLOAD},"transactionId":"{start}'
+            for number in range(partitions)
+        ]
 
-class Pop(msgspec.Struct):
-    messages: list[Popped]
-
-
-class AckItem(msgspec.Struct, rename="camel"):
-    transaction_id: str
-    partition_id: str
-    lease_id: str
-    status: str = "completed"
-
-
-class AckBatch(msgspec.Struct, rename="camel"):
-    acknowledgments: list[AckItem]
-    consumer_group: str
-
-
-POP = msgspec.json.Decoder(Pop)
+    def body(self, partition: int, batch: int) -> bytes:
+        first = self._first[partition % len(self._first)]
+        items = first + ('"},' + first).join([str(next(self._numbers)) for _ in range(batch)])
+        return b'{"items":[%s"}]}' % items.encode()
 
 
 class Broker:
@@ -95,6 +120,7 @@ class Broker:
         assert parts.hostname is not None
         self._host, self._port = parts.hostname, parts.port or 80
         self._head = f" HTTP/1.1\r\nhost: {parts.netloc}\r\n"
+        self._items = Items(QUEUE, PARTITIONS)
 
     def get(self, path: str) -> bytes:
         return f"GET {path}{self._head}\r\n".encode()
@@ -103,116 +129,149 @@ class Broker:
         head = f"POST {path}{self._head}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         return head.encode() + body
 
-    async def connect(self, count: int) -> list[Connection]:
+    async def connect(self) -> Connection:
         loop = asyncio.get_running_loop()
-        found = []
-        for _ in range(count):
-            _, connection = await loop.create_connection(Connection, self._host, self._port)
-            found.append(connection)
-        return found
+        return (await loop.create_connection(Connection, self._host, self._port))[1]
 
-    async def race(
-        self, seconds: float, connections: int, work: Callable[[Connection, int, int], Awaitable[int]]
-    ) -> float:
-        """Let connections repeat `work` until time is up; returns what they did per second."""
-        opened = await self.connect(connections)
-        end = time.perf_counter() + seconds
-
-        async def run(number: int, connection: Connection) -> int:
-            done = turn = 0
-            while time.perf_counter() < end:
-                count = await work(connection, number, turn)
-                if count == 0:
-                    break
-                done += count
-                turn += 1
-            return done
-
+    async def run(self, *scripts: Script) -> tuple[int, float]:
+        """Let each script have a connection of its own; returns the sum of what they return, and the time it took."""
+        opened = [(script, await self.connect()) for script in scripts]
         started = time.perf_counter()
-        done = await asyncio.gather(*(run(number, connection) for number, connection in enumerate(opened)))
+        done = await asyncio.gather(*(connection.follow(script) for script, connection in opened))
         spent = time.perf_counter() - started
-        for connection in opened:
+        for _, connection in opened:
             connection.close()
-        return sum(done) / spent
+        return sum(done), spent
 
-    def items(self, partition: int, batch: int) -> bytes:
-        item = '{"queue":"%s","partition":"p%d","payload":%s,"transactionId":"%s"}'
-        items = ",".join(item % (QUEUE, partition, PAYLOAD, new) for new in uuid7s(batch))
-        return b'{"items":[%s]}' % items.encode()
+    async def race(self, seconds: float, connections: int, script: Callable[[int, float], Script]) -> float:
+        """Let connections follow a script for some seconds; returns what they did per second."""
+        end = time.perf_counter() + seconds + 0.001 * connections
+        done, spent = await self.run(*(script(number, end) for number in range(connections)))
+        return done / spent
 
     async def push(self, seconds: float, batch: int, connections: int) -> float:
         """Push batches to one partition each, with transaction ids of the caller's."""
 
-        async def work(connection: Connection, number: int, turn: int) -> int:
-            body = self.items((number * 7 + turn) % PARTITIONS, batch)
-            status, answer = await connection.ask(self.post("/api/v1/push", body))
-            assert status == 201, answer
-            return batch
+        def script(number: int, end: float) -> Script:
+            turn = 0
+            while time.perf_counter() < end:
+                status, answer = yield self.post("/api/v1/push", self._items.body(number * 7 + turn, batch))
+                assert status == 201, answer
+                turn += 1
+            return turn * batch
 
-        return await self.race(seconds, connections, work)
+        return await self.race(seconds, connections, script)
 
     async def pop_ack(self, seconds: float, batch: int, connections: int) -> float:
         """Pop a batch and acknowledge each of its messages, in one call."""
         pop = self.get(f"/api/v1/pop/queue/{QUEUE}?batch={batch}&wait=false&consumerGroup={GROUP}")
 
-        async def work(connection: Connection, _number: int, _turn: int) -> int:
-            status, answer = await connection.ask(pop)
-            if status == 204:
-                return 0
-            messages = POP.decode(answer).messages
-            items = [AckItem(one.transaction_id, one.partition_id, one.lease_id) for one in messages]
-            body = msgspec.json.encode(AckBatch(items, GROUP))
-            status, answer = await connection.ask(self.post("/api/v1/ack/batch", body))
-            assert status == 200, answer
-            return len(messages)
+        def script(_number: int, end: float) -> Script:
+            done = 0
+            while time.perf_counter() < end:
+                status, answer = yield pop
+                if status == 204:
+                    break
+                names = _NAMES.findall(answer)
+                status, answer = yield self.post("/api/v1/ack/batch", acks(answer, names))
+                assert status == 200, answer
+                done += len(names)
+            return done
 
-        return await self.race(seconds, connections, work)
+        return await self.race(seconds, connections, script)
 
     async def prepare(self) -> None:
         """Make the queue, its partitions and its group."""
-        (connection,) = await self.connect(1)
-        for partition in range(PARTITIONS):
-            await connection.ask(self.post("/api/v1/push", self.items(partition, 1)))
-        await connection.ask(self.get(f"/api/v1/pop/queue/{QUEUE}?batch=1&consumerGroup={GROUP}&autoAck=true"))
-        connection.close()
 
-    async def fill(self, count: int) -> None:
+        def script() -> Script:
+            for partition in range(PARTITIONS):
+                yield self.post("/api/v1/push", self._items.body(partition, 1))
+            yield self.get(f"/api/v1/pop/queue/{QUEUE}?batch=1&consumerGroup={GROUP}&autoAck=true")
+            return 0
+
+        await self.run(script())
+
+    async def fill(self, messages: int) -> None:
         """Push so many messages, a thousand at a time."""
-        (connection,) = await self.connect(1)
-        for start in range(0, count, 1000):
-            await connection.ask(self.post("/api/v1/push", self.items(start // 1000 % PARTITIONS, 1000)))
-        connection.close()
+
+        def script() -> Script:
+            for turn in range(-(-messages // 1000)):
+                status, answer = yield self.post("/api/v1/push", self._items.body(turn, 1000))
+                assert status == 201, answer
+            return 0
+
+        await self.run(script())
 
     async def delivery(self, seconds: float, rate: int) -> list[float]:
-        """Push at a rate while a long poll waits; returns the time from push to delivery of each, in seconds."""
-        sent: dict[str, float] = {}
-        times: list[float] = []
-        queue = "bench-delivery"
-        consumers = await self.connect(8)
-        (producer,) = await self.connect(1)
-        stop = time.perf_counter() + seconds
-        pop = self.get(f"/api/v1/pop/queue/{queue}?batch=10&wait=true&timeout=1000&autoAck=true")
+        """Push at a rate while long polls wait; returns the time from push to delivery of each, in seconds.
 
-        async def consume(connection: Connection) -> None:
-            while time.perf_counter() < stop + 0.5:
-                status, answer = await connection.ask(pop)
-                now = time.perf_counter()
-                found = POP.decode(answer).messages if status == 200 else []
-                times.extend(now - sent[message.transaction_id] for message in found)
+        Pushes are sent when they are due, on whichever connection is free, whether or not earlier ones were answered.
+        What comes in the first second makes the queue and its partitions, and does not count.
+        """
+        pushing = Deliveries(self, rate)
+        consumers = [asyncio.ensure_future(self.run(pushing.consume(seconds + 1.0))) for _ in range(CONSUMERS)]
+        await asyncio.sleep(0.3)
+        await pushing.produce(1.0)
+        pushing.times.clear()
+        await pushing.produce(seconds)
+        await asyncio.gather(*consumers)
+        return sorted(pushing.times)
 
-        consuming = [asyncio.create_task(consume(connection)) for connection in consumers]
-        turn = 0
-        started = time.perf_counter()
+
+def acks(answer: bytes, names: list[bytes]) -> bytes:
+    """The body that acknowledges one partition's messages."""
+    partition, lease = _PARTITION.search(answer), _LEASE.search(answer)
+    assert partition is not None
+    assert lease is not None
+    first = b'{"partitionId":"%s","leaseId":"%s","status":"completed","transactionId":"' % (partition[1], lease[1])
+    items = first + (b'"},' + first).join(names)
+    return b'{"consumerGroup":"%s","acknowledgments":[%s"}]}' % (GROUP.encode(), items)
+
+
+class Deliveries:
+    """One push after the other at a steady rate, and when each of them reached a consumer."""
+
+    def __init__(self, broker: Broker, rate: int) -> None:
+        self._broker, self._rate = broker, rate
+        self._items = Items("bench-delivery", 50)
+        self._sent: dict[bytes, float] = {}
+        self.times: list[float] = []
+
+    def consume(self, seconds: float) -> Script:
+        """Wait for messages and note when they come."""
+        stop = time.perf_counter() + seconds + 1.5
+        pop = self._broker.get(
+            "/api/v1/pop/queue/bench-delivery?batch=10&partitions=10&wait=true&timeout=500&autoAck=true"
+        )
         while time.perf_counter() < stop:
-            name = str(uuid7s(1)[0])
-            item = '{"queue":"%s","partition":"p%d","payload":%s,"transactionId":"%s"}'
-            body = b'{"items":[%s]}' % (item % (queue, turn % 50, PAYLOAD, name)).encode()
-            sent[name] = time.perf_counter()
-            status, answer = await producer.ask(self.post("/api/v1/push", body))
-            assert status == 201, answer
-            turn += 1
-            await asyncio.sleep(max(started + turn / rate - time.perf_counter(), 0))
-        await asyncio.gather(*consuming)
-        for connection in (*consumers, producer):
+            status, answer = yield pop
+            now = time.perf_counter()
+            if status == 200:
+                self.times += [now - self._sent[name] for name in _NAMES.findall(answer) if name in self._sent]
+        return 0
+
+    async def produce(self, seconds: float) -> None:
+        """Send every push at its time."""
+        opened = [await self._broker.connect() for _ in range(CONNECTIONS)]
+        free = deque(opened)
+        last: dict[Connection, asyncio.Future[int]] = {}
+        started = time.perf_counter()
+        for turn in range(int(seconds * self._rate)):
+            due = started + turn / self._rate
+            await asyncio.sleep(max(due - time.perf_counter(), 0))
+            assert free, f"{CONNECTIONS} pushes are under way: the broker cannot keep up with {self._rate} a second"
+            connection = free.popleft()
+            pushed = connection.follow(self._push(turn))
+            pushed.add_done_callback(lambda _, connection=connection: free.append(connection))  # type: ignore[misc]
+            last[connection] = pushed
+        await asyncio.gather(*last.values())
+        for connection in opened:
             connection.close()
-        return sorted(times)
+
+    def _push(self, turn: int) -> Script:
+        body = self._items.body(turn, 1)
+        [name] = _NAMES.findall(body)
+        self._sent[name] = time.perf_counter()
+        status, answer = yield self._broker.post("/api/v1/push", body)
+        assert status == 201, answer
+        return 1
