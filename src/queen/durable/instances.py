@@ -118,7 +118,7 @@ class Instances:
         deadline = loop.time() + timeout
         while True:
             left = min(max(deadline - loop.time(), 0.0), _LOOK_AGAIN_SECONDS)
-            change = asyncio.ensure_future(
+            change = asyncio.create_task(
                 self.provider.wait_for_change(instance, timeout_ms=max(1, round(left * 1000)), ended=ended)
             )
             await asyncio.sleep(0)

@@ -8,6 +8,8 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+import uvloop
+
 T = TypeVar("T")
 
 _JOIN_SECONDS = 10.0
@@ -17,7 +19,7 @@ class LoopThread:
     """Runs coroutines for threads that cannot await."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="queen-durable", daemon=True)
         self._thread.start()
 

@@ -112,20 +112,23 @@ class ActivityLoop(SlotLoop[LockedTask]):
         worker_id = self._settings.node_id
         context = activity_context(task, worker_id=worker_id, attempt=item.attempt, client=self._client)
         call = self._call(activity, context, task.input)
-        cancelled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        over: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def end(*, cancelled: bool) -> None:
+            if not over.done():
+                over.set_result(cancelled)
 
         def cancel() -> None:
             context.cancel()
-            if not cancelled.done():
-                cancelled.set_result(None)
+            end(cancelled=True)
             if activity.is_async:
                 call.cancel()
 
+        call.add_done_callback(lambda _: end(cancelled=False))
         key = ActivityKey(task.instance, task.execution_id, task.activity_id)
         with self._running.entered(key, cancel), self.renewal.holding(item.token, cancel):
             try:
-                await asyncio.wait((call, cancelled), return_when=asyncio.FIRST_COMPLETED)
-                if cancelled.done():
+                if await over:
                     await self._let_go(call)
                     return
             except asyncio.CancelledError:
@@ -152,7 +155,7 @@ class ActivityLoop(SlotLoop[LockedTask]):
 
     def _call(self, activity: RegisteredActivity, context: ActivityContext, text: str) -> asyncio.Future[str]:
         if activity.is_async:
-            return asyncio.ensure_future(_call_async(activity, context, text))
+            return asyncio.create_task(_call_async(activity, context, text))
         return self._threads.run(_call_sync, activity, context, text)
 
     async def _finish(

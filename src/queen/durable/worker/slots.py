@@ -83,7 +83,7 @@ class SlotLoop(ABC, Generic[Item]):
             await asyncio.wait(self._busy, timeout=1.0)
 
     async def _fetch_once(self, limit: int) -> list[Item]:
-        self._fetching = asyncio.ensure_future(self.fetch(limit))
+        self._fetching = asyncio.create_task(self.fetch(limit))
         try:
             return await self._fetching
         except asyncio.CancelledError:
@@ -92,7 +92,7 @@ class SlotLoop(ABC, Generic[Item]):
             raise
 
     def _begin(self, item: Item) -> None:
-        task = asyncio.ensure_future(self.handle(item))
+        task = asyncio.create_task(self.handle(item))
         self._busy.add(task)
         task.add_done_callback(self._ended)
 

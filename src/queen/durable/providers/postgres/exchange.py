@@ -55,7 +55,7 @@ class PostgresExchange(PostgresQueries):
             await self._database.call("notify", "notify", self._database.schema.name, notice)
 
     async def _look(self, look: Look, give_back: Callable[[list[Item]], Awaitable[None]]) -> Looked[Item]:
-        looking = asyncio.ensure_future(self._exchanges.submit(look))
+        looking = asyncio.create_task(self._exchanges.submit(look))
         try:
             found: Looked[Item] = await asyncio.shield(looking)
         except asyncio.CancelledError:

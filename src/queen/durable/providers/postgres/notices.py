@@ -11,6 +11,7 @@ import asyncpg
 __all__ = ["Listener", "Notices"]
 
 _PAUSE = 0.025
+_GRACE = 0.01
 _MOST_NAMES = 500
 _RETRY_SECONDS = 1.0
 
@@ -21,7 +22,7 @@ def _digest(instance: str) -> str:
 
 class Notices:
     """What to tell others. The first notice goes out inside the transaction it speaks of, those within the
-    next moments are put together into one."""
+    next moments are put together into one, which goes along with a transaction if one comes in time."""
 
     def __init__(self, send: Callable[[str], Awaitable[None]]) -> None:
         self.origin = secrets.token_hex(4)
@@ -36,10 +37,10 @@ class Notices:
         self._queues.update(queues)
         self._changed.update(map(_digest, changed))
         loop = asyncio.get_running_loop()
-        if self._flushing is None and loop.time() - self._last >= _PAUSE:
+        if loop.time() - self._last >= _PAUSE:
             return self._text(loop.time())
         if self._flushing is None:
-            self._flushing = asyncio.create_task(self._flush(self._last + _PAUSE - loop.time()))
+            self._flushing = asyncio.create_task(self._flush(self._last + _PAUSE + _GRACE - loop.time()))
         return None
 
     def _text(self, now: float) -> str:
@@ -53,8 +54,9 @@ class Notices:
     async def _flush(self, delay: float) -> None:
         await asyncio.sleep(delay)
         self._flushing = None
-        # A lost notice costs others one fallback interval, no more.
-        await self._send(self._text(asyncio.get_running_loop().time()))
+        if self._queues or self._changed:
+            # A lost notice costs others one fallback interval, no more.
+            await self._send(self._text(asyncio.get_running_loop().time()))
 
     async def close(self) -> None:
         """Send what is left."""

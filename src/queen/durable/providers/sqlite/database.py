@@ -102,7 +102,7 @@ class Database:
         undo: Callable[[Result], Awaitable[None]],
     ) -> Result:
         """Like :meth:`write`, for work that takes locks: a caller that was cancelled gives them back."""
-        fetching = asyncio.ensure_future(self.write(name, work, durable=False, probe=probe))
+        fetching = asyncio.create_task(self.write(name, work, durable=False, probe=probe))
         try:
             return await asyncio.shield(fetching)
         except asyncio.CancelledError:

@@ -115,7 +115,7 @@ class SqliteProvider(SqliteQueries):
                 raise
             self._tell(sent, ended=ended)
             return sent
-        carrying = asyncio.ensure_future(self._carry(name, work, boarding, ride, durable=durable, ended=ended))
+        carrying = asyncio.create_task(self._carry(name, work, boarding, ride, durable=durable, ended=ended))
         return await asyncio.shield(carrying)
 
     async def _carry(
