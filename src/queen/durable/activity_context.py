@@ -9,10 +9,10 @@ from typing import Any
 from queen.durable.codec import encode, trace_uuid
 from queen.durable.messages import ActivityTask
 from queen.durable.model import QueuePush
-from queen.durable.tracing import trace
+from queen.durable.tracing import Traces, trace
 
 
-class ActivityContext:
+class ActivityContext(Traces):
     """The first argument of a generator-style activity; async-style ones ask for it by annotation."""
 
     def __init__(self, ctx_info: Mapping[str, Any], client: Callable[[], Any] | None = None) -> None:
@@ -67,22 +67,6 @@ class ActivityContext:
                 trace_id=trace_uuid(self.trace_id),
             )
         )
-
-    def trace_info(self, message: str) -> None:
-        """Log a line."""
-        self._trace("info", message)
-
-    def trace_warn(self, message: str) -> None:
-        """Log a line."""
-        self._trace("warning", message)
-
-    def trace_error(self, message: str) -> None:
-        """Log a line."""
-        self._trace("error", message)
-
-    def trace_debug(self, message: str) -> None:
-        """Log a line."""
-        self._trace("debug", message)
 
     def cancel(self) -> None:
         """Tell the activity to stop (called by the worker)."""

@@ -8,7 +8,7 @@ from typing import Any, Self
 from queen.durable.codec import dump, dump_typed, load
 from queen.durable.replay import syscalls
 from queen.durable.replay.machine import Machine
-from queen.durable.tracing import trace
+from queen.durable.tracing import Traces, trace
 
 Description = dict[str, Any]
 
@@ -22,7 +22,7 @@ class ScheduledTask(dict[str, Any]):
         return self
 
 
-class OrchestrationContext:
+class OrchestrationContext(Traces):
     """What a generator orchestration gets as its first argument."""
 
     def __init__(self, ctx_info: Mapping[str, Any], machine: Machine | None = None) -> None:
@@ -309,22 +309,6 @@ class OrchestrationContext:
         for key in stale:
             self._running.clear_key(key)
         return len(stale)
-
-    def trace_info(self, message: str) -> None:
-        """Log once, not again in replay."""
-        self._trace("info", message)
-
-    def trace_warn(self, message: str) -> None:
-        """Log once, not again in replay."""
-        self._trace("warning", message)
-
-    def trace_error(self, message: str) -> None:
-        """Log once, not again in replay."""
-        self._trace("error", message)
-
-    def trace_debug(self, message: str) -> None:
-        """Log once, not again in replay."""
-        self._trace("debug", message)
 
     @property
     def _running(self) -> Machine:

@@ -77,16 +77,6 @@ class Registry:
             return None
         return versions.get(version) if version is not None else versions[max(versions, key=pack_version)]
 
-    @property
-    def has_orchestrations(self) -> bool:
-        """Whether any orchestration is registered."""
-        return bool(self._orchestrations)
-
-    @property
-    def has_activities(self) -> bool:
-        """Whether any activity is registered."""
-        return bool(self._activities)
-
 
 def _checked_name(what: str, name: str) -> str:
     if not name:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 _LEVELS = {
@@ -25,6 +26,29 @@ def trace(level: str, message: str, instance: str, execution_id: int, name: str)
         message,
         extra={"instance_id": instance, "execution_id": execution_id, "orchestration": name},
     )
+
+
+class Traces(ABC):
+    """The log lines user code can write through its context."""
+
+    def trace_info(self, message: str) -> None:
+        """Log a line; an orchestration does so once, not again in replay."""
+        self._trace("info", message)
+
+    def trace_warn(self, message: str) -> None:
+        """Log a warning."""
+        self._trace("warning", message)
+
+    def trace_error(self, message: str) -> None:
+        """Log an error."""
+        self._trace("error", message)
+
+    def trace_debug(self, message: str) -> None:
+        """Log a detail."""
+        self._trace("debug", message)
+
+    @abstractmethod
+    def _trace(self, level: str, message: str) -> None: ...
 
 
 def init_tracing(log_file: str, log_level: str | None = None, log_format: str | None = None) -> None:

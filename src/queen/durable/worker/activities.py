@@ -17,6 +17,7 @@ from queen.durable.model import ActivityKey, LockedTask, SessionConfig
 from queen.durable.provider import Provider, ProviderError
 from queen.durable.registry import RegisteredActivity, Registry
 from queen.durable.replay.syscalls import GET_KV_VALUE
+from queen.durable.worker import retries
 from queen.durable.worker.counters import Counters
 from queen.durable.worker.crash import CrashPoints
 from queen.durable.worker.renewal import Renewal
@@ -26,8 +27,6 @@ from queen.durable.worker.slots import SlotLoop
 from queen.durable.worker.threads import Threads
 
 _log = logging.getLogger("queen.durable.worker")
-_ACK_RETRIES = 5
-_ACK_BACKOFF = 0.01
 
 
 class ActivityLoop(SlotLoop[LockedTask]):
@@ -166,22 +165,18 @@ class ActivityLoop(SlotLoop[LockedTask]):
         context: ActivityContext | None = None,
     ) -> None:
         pushes = tuple(context.pushes) if context is not None else ()
-        backoff = _ACK_BACKOFF
-        for attempt in range(_ACK_RETRIES + 1):
-            try:
-                await self._provider.ack_work_item(item.token, completion, pushes=pushes)
-                break
-            except ProviderError as error:
-                if error.code == "lock_lost":
-                    _log.info("result of activity %r of %s is no longer wanted", item.task.name, item.task.instance)
-                    return
-                if not error.retryable and pushes:
-                    await self._refuse(item, error)
-                    return
-                if not error.retryable or attempt == _ACK_RETRIES:
-                    raise
-                await asyncio.sleep(backoff)
-                backoff *= 2
+        try:
+            await retries.commit(
+                lambda: self._provider.ack_work_item(item.token, completion, pushes=pushes), self._counters
+            )
+        except ProviderError as error:
+            if error.code == "lock_lost":
+                _log.info("result of activity %r of %s is no longer wanted", item.task.name, item.task.instance)
+                return
+            if not error.retryable and pushes:
+                await self._refuse(item, error)
+                return
+            raise
         if details is None:
             self._counters.activity_success += 1
         else:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from queen.durable.provider import Provider, ProviderError
 from queen.durable.registry import Registry
@@ -58,7 +57,7 @@ class WorkerCore:
             loops += [self._turns.run(), self._turns.renewal.run()]
         if self._runs_activities:
             loops += [self._activities.run(), self._activities.renewal.run(), self._keep_sessions()]
-        self._tasks = [asyncio.ensure_future(each) for each in loops]
+        self._tasks = [asyncio.create_task(each) for each in loops]
 
     async def stop(self, timeout: float = 1.0) -> None:
         """Stop fetching, give running work `timeout` seconds, hand the rest back."""
@@ -68,15 +67,6 @@ class WorkerCore:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._turns.close()
         self._activities.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     async def _keep_sessions(self) -> None:
         await self._activities.session_seen.wait()

@@ -14,6 +14,7 @@ from queen.durable.provider import Provider, ProviderError
 from queen.durable.registry import DEFAULT_VERSION, RegisteredOrchestration, Registry
 from queen.durable.replay.arrivals import Batch, admit, open_batch
 from queen.durable.replay.turn import Completed, Continued, Failed, Turn, fail_turn, run_turn
+from queen.durable.worker import retries
 from queen.durable.worker.counters import Counters
 from queen.durable.worker.crash import CrashPoints
 from queen.durable.worker.renewal import Renewal
@@ -23,8 +24,6 @@ from queen.durable.worker.slots import SlotLoop
 from queen.durable.worker.threads import Threads
 
 _log = logging.getLogger("queen.durable.worker")
-_ACK_RETRIES = 5
-_ACK_BACKOFF = 0.01
 _REFUSED_DELAY_MS = 50
 _UNREADABLE_DELAY_MS = 100
 
@@ -189,18 +188,7 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
         return True
 
     async def _commit(self, token: str, commit: TurnCommit) -> None:
-        backoff = _ACK_BACKOFF
-        for attempt in range(_ACK_RETRIES + 1):
-            try:
-                await self._provider.ack_orchestration_item(token, commit)
-            except ProviderError as error:
-                if not error.retryable or attempt == _ACK_RETRIES:
-                    raise
-                self._counters.provider_errors += 1
-                await asyncio.sleep(backoff)
-                backoff *= 2
-            else:
-                return
+        await retries.commit(lambda: self._provider.ack_orchestration_item(token, commit), self._counters)
 
     def _count(self, batch: Batch, turn: Turn) -> None:
         counters = self._counters
