@@ -55,7 +55,7 @@ def unsteady(ctx: ActivityContext) -> int:
 async def leaf(ctx: WorkflowContext, number: int) -> list[str]:
     """A child with a step and a timer of its own."""
     first = await ctx.activity(step, number)
-    await ctx.sleep(timedelta(milliseconds=30))
+    await ctx.sleep(timedelta(milliseconds=300))
     return [first]
 
 
@@ -63,7 +63,7 @@ async def leaf(ctx: WorkflowContext, number: int) -> list[str]:
 async def journey(ctx: WorkflowContext, number: int) -> list[str]:
     """Everything a workflow can wait for; returns the tokens of the runs whose results it used."""
     used = [await ctx.activity(step, number)]
-    await ctx.sleep(timedelta(milliseconds=50))
+    await ctx.sleep(timedelta(milliseconds=400))
     used += await ctx.gather(*(ctx.activity(step, number + n) for n in range(1, STEPS)))
     used += await ctx.child(leaf, number + STEPS)
     assert await ctx.event("go", int, buffered=True) == number

@@ -17,6 +17,7 @@ import pytest
 
 from queen.durable import Provider, WorkflowClient, events, open_provider
 from queen.durable.codec import decode
+from queen.durable.model import InstanceQuery
 from tests.durable.crash.story import EFFECTS, STEPS, journey
 
 pytestmark = pytest.mark.chaos
@@ -30,7 +31,7 @@ class Crew:
         self._command = [sys.executable, "-m", "tests.durable.crash.story", url]
         self._environment = {**os.environ, EFFECTS: str(effects)}
         self._workers = [self._start() for _ in range(size)]
-        self.kills = 0
+        self.kills: list[float] = []
 
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(self._command, env=self._environment, stderr=subprocess.DEVNULL)
@@ -40,7 +41,7 @@ class Crew:
         self._workers[victim].send_signal(signal.SIGKILL)
         self._workers[victim].wait(10)
         self._workers[victim] = self._start()
-        self.kills += 1
+        self.kills.append(time.time() * 1000)
 
     def dismiss(self) -> None:
         for worker in self._workers:
@@ -60,9 +61,12 @@ def crew(store_url: str, effects: Path) -> Iterator[Crew]:
     hired.dismiss()
 
 
-async def start_all(provider: Provider, count: int) -> None:
+async def start_all(provider: Provider, count: int, seconds: float) -> None:
+    """Start instances one after the other, so that there is work under way whenever a worker is killed."""
     client = WorkflowClient(provider)
+    begun = time.monotonic()
     for number in range(count):
+        await asyncio.sleep(max(0.0, begun + seconds * number / count - time.monotonic()))
         handle = await client.start(journey, number, id=f"j{number}")
         await handle.raise_event("go", number)
         await handle.send("inbox", number + 1)
@@ -102,11 +106,21 @@ async def check_instance(provider: Provider, instance: str, done: dict[str, set[
     return tokens
 
 
+async def struck(provider: Provider, kills: list[float]) -> int:
+    """How many kills fell into the life of an instance."""
+    lives = []
+    cursor: str | None = None
+    while True:
+        page = await provider.list_instances(InstanceQuery(limit=1000, cursor=cursor))
+        lives += [(each.created_at_ms, each.updated_at_ms) for each in page.instances]
+        if (cursor := page.next_cursor) is None:
+            return sum(any(begun <= kill <= ended for begun, ended in lives) for kill in kills)
+
+
 async def survive(url: str, crew: Crew, effects: Path, *, instances: int, kills: int, limit: float) -> None:
     async with await open_provider(url) as provider:
-        await start_all(provider, instances)
-        await kill_now_and_then(crew, kills, pause=1.0)
-        assert crew.kills == kills
+        await asyncio.gather(start_all(provider, instances, kills * 1.0), kill_now_and_then(crew, kills, pause=1.0))
+        assert len(crew.kills) == kills
         deadline = time.monotonic() + limit
         client = WorkflowClient(provider)
         used: list[str] = []
@@ -123,6 +137,7 @@ async def survive(url: str, crew: Crew, effects: Path, *, instances: int, kills:
             for member in (await provider.get_instance_tree(f"j{number}")).ids:
                 in_history += await check_instance(provider, member, done)
         assert sorted(in_history) == sorted(used)
+        assert await struck(provider, crew.kills) > kills * 0.6, "workers were killed while they had work"
         depths = await provider.get_queue_depths()
         assert (depths.worker, depths.orchestrator) == (0, 0)
 
