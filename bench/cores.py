@@ -28,7 +28,10 @@ class Cores:
 
 
 def _with_children(process: psutil.Process) -> float:
-    return sum(map(_seconds, [process, *process.children(recursive=True)]))
+    """Of the process, of its living descendants, and of the children that ended."""
+    ended = process.cpu_times()
+    living = sum(map(_seconds, [process, *process.children(recursive=True)]))
+    return living + float(ended.children_user + ended.children_system)
 
 
 def _seconds(process: psutil.Process) -> float:
