@@ -16,7 +16,7 @@ declare
     v_acked integer;
 begin
     -- The heads are read plainly: more waiting is certain, drained has to be looked at again under the partition's lock.
-    select array_agg(l.entry) as entries, array_agg(l.partition_id) as ids, array_agg(l.lease_id = p_lease[l.entry]) as owned,
+    select array_agg(l.entry) as entries, array_agg(l.place) as places, array_agg(l.partition_id) as ids, array_agg(l.lease_id = p_lease[l.entry]) as owned,
            array_agg(l.cursor) as was, array_agg(least(greatest(l.cursor, p_up_to[l.entry]), l.batch_to)) as cursors,
            array_agg(p_up_to[l.entry] >= l.batch_to or l.cursor >= l.batch_to) as done,
            array_agg(l.next_seq) as heads, array_agg(l.idle_ms) as idle, array_agg(l.queue_id) as queues,
@@ -31,16 +31,17 @@ begin
     end if;
     return query
         with decided as materialized (
-            select d.entry, d.id, p_group[d.entry] as name, d.was, d.cursor, d.done, d.queue, d.logged, d.first, d.last, d.leased, d.ready,
+            select d.entry, d.place, d.id, p_group[d.entry] as name, d.was, d.cursor, d.done, d.queue, d.logged, d.first, d.last,
+                   d.leased, d.ready,
                    case when d.done and d.ready > d.now then (extract(epoch from d.ready - d.now) * 1000)::integer else 0 end as idle, d.now
               from (select x.*, c.now, case
                            when not x.done then null
                            when coalesce(x.sure, x.head) > x.cursor + 1 then c.now
                            when x.sure is null then
                                c.now + make_interval(secs => least(greatest(x.idle * 2, 30), 250) / 1000.0) end as ready
-                      from unnest(a.entries, a.ids, a.owned, a.was, a.cursors, a.done, a.heads, a.idle, a.queues, a.logged, a.first,
-                                  a.last, a.leased, v_heads)
-                           x(entry, id, owned, was, cursor, done, head, idle, queue, logged, first, last, leased, sure)
+                      from unnest(a.entries, a.places, a.ids, a.owned, a.was, a.cursors, a.done, a.heads, a.idle, a.queues, a.logged,
+                                  a.first, a.last, a.leased, v_heads)
+                           x(entry, place, id, owned, was, cursor, done, head, idle, queue, logged, first, last, leased, sure)
                      cross join (select queen.clock() as now offset 0) c
                      where x.owned) d
         ), moved as (
@@ -54,7 +55,7 @@ begin
                    ready_at = case when d.done then d.ready else pc.ready_at end,
                    lease_id = case when not d.done then pc.lease_id end
               from decided d
-             where pc.partition_id = d.id and pc.consumer_group = d.name and pc.partition_id = any (a.ids)
+             where pc.ctid = d.place
         ), logged as (
             insert into queen.deliveries (queue_id, partition_id, batch_from, batch_to, leased_at, ended_at, retry_count, failed,
                                           lease_id, outcome, consumer_group)

@@ -78,7 +78,9 @@ begin
                total_messages_delivered = pc.total_messages_delivered + (l.to_seq - l.from_seq + 1)
           from unnest(req[v_new :], ids[v_new :], first[v_new :], last[v_new :], deliveries[v_new :])
                l(req, id, from_seq, to_seq, delivery)
-         where pc.partition_id = l.id and pc.consumer_group = p_group and pc.partition_id = any (ids[v_new :]);
+         cross join lateral (select x.ctid as place from queen.partition_consumers x
+                              where x.partition_id = l.id and x.consumer_group = p_group limit 1) locked
+         where pc.ctid = locked.place;
         -- A request that got something from fewer lanes than it may have is content; one that got nothing looks further.
         if req[cardinality(req)] = v_req then
             v_req := v_req + 1;

@@ -45,7 +45,7 @@ begin
     if q.plain and p_partition is null and 1 = all (p_partitions) then
         -- The common case in one statement: the k-th ready lane goes to the k-th request.
         with ready as materialized (
-            select c.partition_id as id, c.ready_at, c.lease_id, p.name, p.next_seq, p.has_skips,
+            select c.ctid as place, c.partition_id as id, c.ready_at, c.lease_id, p.name, p.next_seq, p.has_skips,
                    greatest(c.last_consumed_seq + 1, p.first_seq) as first
               from queen.partition_consumers c
              cross join lateral (select x.* from queen.partitions x where x.id = c.partition_id limit 1) p
@@ -63,8 +63,7 @@ begin
                    last_consumed_seq = m.first - 1,
                    total_messages_delivered = pc.total_messages_delivered + least(m.next_seq - m.first, p_batch[m.req])
               from matched m
-             where pc.partition_id = m.id and pc.consumer_group = p_group
-               and pc.partition_id = any (array(select r.id from ready r))  -- keeps the update on its index (R14)
+             where pc.ctid = m.place  -- one row each, whatever the statistics say (R14); one that changed meanwhile is left for the next round
             returning m.req, m.id, m.name, m.ready_at, pc.batch_from, pc.batch_to, pc.retry_count, pc.delivery_count
         )
         select array_agg(x.req) as req, array_agg(x.id) as ids, array_agg(x.name) as names, array_agg(x.batch_from) as first,

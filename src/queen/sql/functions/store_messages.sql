@@ -1,7 +1,8 @@
 -- Promises: stores the items at the head of their lanes in the order given, so that pos grows with seq within a partition; raises
 --   next_seq; makes lanes with nothing waiting ready after the queue's delay. All in one statement, whose snapshot is newer than the
 --   partition locks (R1). Raises unique_violation on a transaction id that is already there. One row per lane.
---   The conditions on any (p_ids) are redundant and keep the updates on their indexes whatever the statistics say (R14).
+--   Both updates are written so that no plan can be worse than a probe per lane, whatever the statistics say (R14): the partitions,
+--   which the caller holds, by their place; the consumers, which may change meanwhile, by their key and without a join.
 --   Planned under the settings of queen.push_messages.
 -- Locks: consumer rows of the lanes where ready_at is null. The caller holds the partition rows.
 create or replace function queen.store_messages(
@@ -29,13 +30,13 @@ begin
             update queen.partitions p
                set next_seq = p.next_seq + c.n, last_created_at = greatest(p_now, p.last_created_at), last_activity = p_now
               from counts c
-             where p.id = p_ids[c.lane] and p.id = any (p_ids)
+             cross join lateral (select x.ctid as place from queen.partitions x where x.id = p_ids[c.lane] limit 1) held
+             where p.ctid = held.place
         ), roused as (
             update queen.partition_consumers pc
-               set ready_at = p_now + make_interval(secs => p_delays[c.lane]), idle_ms = 0
-              from counts c
-             where pc.partition_id = p_ids[c.lane] and pc.partition_id = any (p_ids) and pc.ready_at is null
-            returning c.lane
+               set ready_at = p_now + make_interval(secs => p_delays[array_position(p_ids, pc.partition_id)]), idle_ms = 0
+             where pc.partition_id = any (p_ids) and pc.ready_at is null
+            returning array_position(p_ids, pc.partition_id) as lane
         )
         select c.lane, null::integer, 'queued', p_ids[c.lane], p_bases[c.lane], null::uuid, p_queues[c.lane],
                exists (select from roused r where r.lane = c.lane), null::bigint, null::bigint
