@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from queen.durable import ActivityContext, Client, OrchestrationContext, Runtime, RuntimeOptions
+from queen.durable import ActivityContext, Client, OrchestrationContext, Runtime
 from tests.durable.api.conftest import MakeRuntime
 
 
@@ -101,9 +101,3 @@ def test_lines_of_every_level_are_written_once(
         client.wait_for_orchestration("one")
     lines = [(each.levelname, each.getMessage()) for each in caplog.records if each.name == "queen.durable.trace"]
     assert lines == [("DEBUG", "o1"), ("ERROR", "o2"), ("DEBUG", "a1"), ("ERROR", "a2"), ("WARNING", "o3")]
-
-
-def test_options_that_cannot_be_are_refused_by_name(client: Client) -> None:
-    assert client.list_all_instances() == []
-    with pytest.raises(RuntimeError, match="worker_concurrency must be at least 1, got 0"):
-        RuntimeOptions(worker_concurrency=0).settings()

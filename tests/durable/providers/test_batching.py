@@ -58,6 +58,23 @@ async def test_no_request_is_forgotten_between_two_calls() -> None:
     await asyncio.gather(*(ask(200) for _ in range(5)))
 
 
+async def test_a_call_that_does_not_come_back_holds_up_nobody_for_long() -> None:
+    recorder = Recorder()
+    batcher = Batcher[int, int](recorder, lanes=1)
+    recorder.gate.clear()
+    stuck = asyncio.create_task(batcher.submit(1))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    stuck_gate, recorder.gate = recorder.gate, asyncio.Event()
+    recorder.gate.set()
+    async with asyncio.timeout(5):
+        assert await asyncio.gather(batcher.submit(2), batcher.submit(3)) == [4, 6]
+    assert recorder.calls == [[1], [2, 3]]
+    assert not stuck.done()
+    stuck_gate.set()
+    assert await stuck == 2
+
+
 async def test_of_requests_that_are_single_in_the_same_way_one_goes_along_with_each_call() -> None:
     recorder = Recorder()
     batcher = Batcher[int, int](recorder, lanes=1, single=lambda number: number % 10 or None)

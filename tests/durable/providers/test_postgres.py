@@ -7,6 +7,7 @@ import pytest
 
 from queen.durable.model import TurnCommit
 from queen.durable.provider import ProviderError
+from queen.durable.providers.postgres.connection import Database
 from queen.durable.providers.postgres.provider import PostgresProvider
 from tests.durable.conformance.story import LOCK_MS, begin, completed, fetch, fetch_task, raised, scheduled, start, task
 from tests.durable.stores import Address
@@ -40,6 +41,7 @@ async def test_nothing_is_prepared_behind_a_pooler_and_work_is_still_found(postg
         await other.enqueue_for_orchestrator(start("a"))
         async with asyncio.timeout(3):
             assert len(await waiting) == 1
+        assert isinstance(provider._database, Database)
         async with provider._database._pool.acquire() as connection:
             prepared = await connection.fetchval("select count(*) from pg_prepared_statements where name <> ''")
         assert prepared == 0
@@ -182,3 +184,78 @@ async def test_a_sleeping_transaction_on_one_instance_does_not_hold_up_the_other
         async with asyncio.timeout(2):
             [item] = await provider.fetch_orchestration_items(lock_timeout_ms=LOCK_MS, poll_timeout_ms=10_000)
         assert item.instance == "a"
+
+
+async def test_an_ack_that_waits_for_somebody_holds_up_nobody_else(postgres_address: Address) -> None:
+    async with await PostgresProvider.connect(postgres_address.where) as provider:
+        for name in ("a", "b"):
+            await begin(provider, name)
+        for name in ("a", "b"):
+            await provider.enqueue_for_orchestrator(raised(name))
+        held, free = await provider.fetch_orchestration_items(lock_timeout_ms=30_000, limit=2)
+        other = await asyncpg.connect(postgres_address.where)
+        async with other.transaction():
+            await other.execute(
+                "select from queen_durable.mailbox_keys where routing_key = $1 for update", held.instance
+            )
+            stuck = asyncio.create_task(provider.ack_orchestration_item(held.token, TurnCommit(execution_id=1)))
+            await asyncio.sleep(0.05)
+            async with asyncio.timeout(3):
+                await provider.ack_orchestration_item(free.token, TurnCommit(execution_id=1))
+                await provider.enqueue_for_orchestrator(start("c"))
+                assert (await fetch(provider)).instance == "c"
+            assert not stuck.done()
+        await other.close()
+        async with asyncio.timeout(3):
+            await stuck
+
+
+async def test_a_turn_waits_for_the_disk_also_when_results_go_along(postgres_address: Address) -> None:
+    """A power failure may undo results and locks, never a turn."""
+    connection = await asyncpg.connect(postgres_address.where)
+    await connection.execute(
+        """
+        create table waits (what text, setting text);
+        create function note() returns trigger language plpgsql as
+            'begin insert into waits values (tg_table_name, current_setting(''synchronous_commit'')); return null; end';
+        create constraint trigger note after insert on queen_durable.history
+            deferrable initially deferred for each row execute function note();
+        create constraint trigger note after delete on queen_durable.work_items
+            deferrable initially deferred for each row execute function note();
+        """
+    )
+    async with await PostgresProvider.connect(postgres_address.where) as provider:
+        await begin(provider, "a", [scheduled("a", 2)], worker_items=[task("a", 2)])
+        await begin(provider, "b", [scheduled("b", 2)], worker_items=[task("b", 2)])
+        await provider.ack_work_item((await fetch_task(provider)).token, completed("a"))
+        assert await connection.fetchval("select setting from waits where what = 'work_items'") == "off"
+        turn, result = await fetch(provider), await fetch_task(provider)
+        await connection.execute("delete from waits")
+        await asyncio.gather(
+            provider.ack_work_item(result.token, completed("b")),
+            provider.ack_orchestration_item(turn.token, TurnCommit(execution_id=1, history_delta=(scheduled("a", 3),))),
+        )
+        noted = await connection.fetch("select what, setting from waits order by 1")
+        assert [tuple(row) for row in noted] == [("history", "on"), ("work_items", "on")]
+    await connection.close()
+
+
+async def test_what_was_looked_up_for_someone_who_has_gone_is_given_back(postgres_address: Address) -> None:
+    async with await PostgresProvider.connect(postgres_address.where) as provider:
+        await begin(provider, "a", [scheduled("a", 2)], worker_items=[task("a", 2)])
+        await provider.enqueue_for_orchestrator(raised("a"))
+        for pause in range(8):
+            looks = [
+                asyncio.create_task(provider.fetch_work_items(lock_timeout_ms=30_000)),
+                asyncio.create_task(provider.fetch_orchestration_items(lock_timeout_ms=30_000)),
+            ]
+            await asyncio.sleep(pause * 0.001)
+            for look in looks:
+                look.cancel()
+            found, items = await asyncio.gather(*looks, return_exceptions=True)
+            if isinstance(found, list):
+                await provider.abandon_work_item(found[0].token, ignore_attempt=True)
+            if isinstance(items, list):
+                await provider.abandon_orchestration_item(items[0].token, ignore_attempt=True)
+        assert (await fetch_task(provider)).attempt == 1
+        assert (await fetch(provider)).attempt == 1

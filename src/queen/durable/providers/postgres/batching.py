@@ -9,6 +9,9 @@ from queen.durable.provider import ProviderError
 
 __all__ = ["Batcher"]
 
+_PATIENCE = 0.1
+_MOST_LANES = 4
+
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
@@ -16,7 +19,8 @@ Answer = TypeVar("Answer")
 class Batcher(Generic[Item, Answer]):
     """Collects single requests into calls for many; one bad request fails alone.
 
-    Of requests that are ``single`` in the same way, one goes along with each call.
+    Of requests that are ``single`` in the same way, one goes along with each call. When no call comes back for a
+    while, say because it waits for somebody's lock, those behind it get a lane of their own.
     """
 
     def __init__(
@@ -33,6 +37,8 @@ class Batcher(Generic[Item, Answer]):
         self._limit = limit
         self._waiting: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
         self._draining = 0
+        self._returned = 0
+        self._watching = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: Item) -> Answer:
@@ -40,11 +46,27 @@ class Batcher(Generic[Item, Answer]):
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if self._draining < self._lanes:
-            self._draining += 1
-            task = asyncio.create_task(self._drain())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._open_lane()
+        elif not self._watching:
+            self._watch()
         return await future
+
+    def _open_lane(self) -> None:
+        self._draining += 1
+        task = asyncio.create_task(self._drain())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _watch(self) -> None:
+        self._watching = True
+        asyncio.get_running_loop().call_later(_PATIENCE, self._relieve, self._returned)
+
+    def _relieve(self, returned: int) -> None:
+        self._watching = False
+        if self._waiting:
+            if self._returned == returned and self._draining < _MOST_LANES:
+                self._open_lane()
+            self._watch()
 
     async def close(self) -> None:
         """Wait until everything submitted is answered."""
@@ -55,6 +77,7 @@ class Batcher(Generic[Item, Answer]):
         try:
             while self._waiting:
                 await self._answer(self._take())
+                self._returned += 1
         finally:
             self._draining -= 1
 
