@@ -150,10 +150,43 @@ async def test_turns_that_send_to_each_other_do_not_deadlock(postgres_address: A
         for name in names:
             await first.enqueue_for_orchestrator(raised(name))
         await asyncio.gather(rounds(first), rounds(second))
-    connection = await asyncpg.connect(postgres_address.where)
-    deadlocks = await connection.fetchval("select deadlocks from pg_stat_database where datname = current_database()")
-    await connection.close()
-    assert deadlocks == 0
+    assert await deadlocks(postgres_address) == 0
+
+
+async def deadlocks(address: Address) -> int:
+    connection = await asyncpg.connect(address.where)
+    try:
+        return int(
+            await connection.fetchval("select deadlocks from pg_stat_database where datname = current_database()")
+        )
+    finally:
+        await connection.close()
+
+
+async def test_turns_and_results_that_go_together_do_not_deadlock(postgres_address: Address) -> None:
+    """One process commits a turn of `a` and a result for `b`, the other a turn of `b` and a result for `a`."""
+    async with (
+        await PostgresProvider.connect(postgres_address.where) as first,
+        await PostgresProvider.connect(postgres_address.where) as second,
+    ):
+        for name in ("a", "b"):
+            await begin(first, name)
+        for number in range(2, 22):
+            turns, results = {}, {}
+            for name in ("a", "b"):
+                await first.enqueue_for_orchestrator(raised(name))
+                await first.enqueue_for_worker(task(name, number))
+                turns[name] = await fetch(first)
+                results[name] = await fetch_task(first)
+            await asyncio.gather(
+                first.ack_orchestration_item(turns["a"].token, TurnCommit(execution_id=1)),
+                first.ack_work_item(results["b"].token, completed("b")),
+                second.ack_orchestration_item(turns["b"].token, TurnCommit(execution_id=1)),
+                second.ack_work_item(results["a"].token, completed("a")),
+            )
+            for _ in range(2):
+                await first.ack_orchestration_item((await fetch(first)).token, TurnCommit(execution_id=1))
+    assert await deadlocks(postgres_address) == 0
 
 
 async def test_notices_are_few_however_much_is_sent(postgres_address: Address) -> None:
