@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Final, TypeVar, get_args
 
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from queen import errors
 from queen.durable.admin import Started, WorkflowAdmin, WorkflowDetail, WorkflowHistory, WorkflowPage
@@ -24,14 +24,13 @@ PAGE: Final = 100
 LONGEST_NAME: Final = 1024
 LONGEST_DELAY_MS: Final = 10 * 366 * 86_400_000
 BIGGEST_CURSOR: Final = 2**63 - 1
-NULL: Final = Raw(b"null")
 
 
 class Start(Wire):
     """What to start; without `id` it gets a new one. A `dedupId` is accepted once per id."""
 
     name: str
-    input: Raw = NULL
+    input: Raw | UnsetType = UNSET
     id: str | None = None
     version: str | None = None
     delay_ms: int = 0
@@ -43,7 +42,7 @@ class Raise(Wire):
     """An external event."""
 
     name: str
-    data: Raw = NULL
+    data: Raw | UnsetType = UNSET
 
 
 class Cancel(Wire):
@@ -154,7 +153,7 @@ async def start(request: Request) -> Response:
         raise errors.InvalidRequest("delay_ms", f"delayMs must be between 0 and {LONGEST_DELAY_MS}")
     work = _admin(request).start(
         _named("name", body.name),
-        body.input,
+        None if body.input is UNSET else body.input,
         id=_named_or_none("id", body.id),
         version=_version(body.version),
         delay_ms=body.delay_ms,
@@ -167,8 +166,8 @@ async def start(request: Request) -> Response:
 async def raise_event(request: Request) -> Response:
     """Raise an external event; whoever waits for its name in the instance goes on."""
     body: Raise = DECODE_RAISE(request.body)
-    instance = _id(request)
-    await _explained(_admin(request).raise_event(instance, _named("name", body.name), body.data))
+    instance, data = _id(request), None if body.data is UNSET else body.data
+    await _explained(_admin(request).raise_event(instance, _named("name", body.name), data))
     return answer(Told(True, instance))
 
 
