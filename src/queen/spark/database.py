@@ -17,13 +17,14 @@ import pyarrow as pa
 from adbc_driver_manager._reader import AdbcRecordBatchReader
 
 from queen.spark.errors import SparkError
+from queen.spark.unpacking import NAMED, Names, unpack
 from queen.sql import query
 
 T = TypeVar("T")
 PATIENCE = 30.0
 STATEMENT_LIMIT = "600000"
 BATCH_BYTES = str(1 << 20)
-BY_HASH = ("read_positions",)
+TOO_LARGE = "54000"
 CONFLICTS = ("40001", "40P01")
 
 
@@ -90,6 +91,7 @@ class Database:
         self._url = url
         self._patience = patience
         self._connection: Connection | None = None
+        self._names = Names()
 
     def rows(self, name: str, **ask: object) -> list[dict[str, Any]]:
         """The answer as dictionaries."""
@@ -104,16 +106,19 @@ class Database:
         """The answer as Arrow, sent by COPY."""
         return self._persist(lambda: self._run(name, ask, bulk=True))
 
-    def page(self, name: str, check: str, ask: dict[str, object]) -> tuple[pa.Table, list[dict[str, Any]]]:
+    def page(self, name: str, check: str, ask: dict[str, Any]) -> tuple[pa.Table, list[dict[str, Any]]]:
         """A page of rows, and what is missing from it, as of one moment."""
 
         def both() -> tuple[pa.Table, list[dict[str, Any]]]:
             connection = self._open()
             connection.fetch(query("spark/begin_page"))
-            table = self._answer(connection, name, ask, bulk=True)
+            packed = self._answer(connection, name, ask, bulk=True)
+            lacking = self._names.lacking(packed) if NAMED & set(ask["columns"]) else []
+            if lacking:
+                self._names.learn(self._answer(connection, "names", {"partitions": lacking}, bulk=False))
             missing: list[dict[str, Any]] = self._answer(connection, check, ask, bulk=False).to_pylist()
             connection.commit()
-            return table, missing
+            return unpack(packed, self._names, ask["columns"]), missing
 
         return self._persist(both)
 
@@ -147,7 +152,7 @@ class Database:
         return table
 
     def _answer(self, connection: Connection, name: str, ask: dict[str, object], *, bulk: bool) -> pa.Table:
-        connection.fetch(query("spark/ask"), [json.dumps(ask), STATEMENT_LIMIT, "off" if name in BY_HASH else "on"])
+        connection.fetch(query("spark/ask"), [json.dumps(ask), STATEMENT_LIMIT])
         return connection.fetch(query(f"spark/{name}"), bulk=bulk)
 
     def _persist(self, attempt: Callable[[], T]) -> T:
@@ -209,6 +214,8 @@ def explained(error: Exception) -> SparkError:
         return SparkError(
             "SCHEMA_OUTDATED", f"the database lacks the schema of this release: run `queen migrate up` ({said})"
         )
+    if state == TOO_LARGE:
+        return SparkError("PAGE_TOO_LARGE", f"the messages are too large to be read: {said}")
     if state.startswith("22") or state == "23514":
         return SparkError("INVALID_ROW", f"a row cannot become a message: {said}")
     if passing(error):

@@ -9,6 +9,7 @@ QueenError
    ├─ DATA_LOST            messages were removed before they were read (failOnDataLoss)
    ├─ STAGE_LOST           staged rows are gone: the batch has to run again
    ├─ QUEUE_FULL           a limited queue has no room for the batch
+   ├─ PAGE_TOO_LARGE       a message is larger than PostgreSQL can send
    ├─ INVALID_ROW          a row cannot become a message
    ├─ JAVA_NOT_FOUND       neither Java 17 or newer nor the wheel that brings one
    └─ STORE_UNAVAILABLE    the database cannot be reached

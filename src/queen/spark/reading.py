@@ -13,14 +13,20 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from queen.spark.database import Database
+from queen.spark.errors import SparkError
 from queen.spark.offsets import Position
 from queen.spark.options import SourceOptions, words
-from queen.spark.planning import Slice, lost, pack
+from queen.spark.planning import Lane, Slice, lost, pack
 
 if TYPE_CHECKING:
     from queen.engine.encryption import KeyRing
 
-PAGE = 32_768
+FIRST_PAGE = 256
+LARGEST_PAGE = 32_768
+LARGEST_PIECE = 2048
+PIECE_BYTES = 1 << 20
+PIECES = 16
+GROWTH = 8
 KEY_VARIABLES = ("QUEEN_ENCRYPTION_KEYS", "QUEEN_ENCRYPTION_KEY")
 log = logging.getLogger("queen.spark")
 
@@ -38,9 +44,8 @@ def read(options: SourceOptions, schema: StructType, part: Slice) -> Iterator[pa
         if part.starts is not None:
             ask["starts"] = part.starts
         shaped = to_arrow_schema(schema, timezone="UTC")
-        for name, check, page in pages(part, ask):
-            table, missing = database.page(name, check, page)
-            report_missing(missing, fail=options.fail_on_data_loss)
+        check = "lost_lanes" if part.lanes else "lost"
+        for table in tables(database, part, ask, check, fail=options.fail_on_data_loss):
             yield from shape(table, shaped)
     finally:
         database.close()
@@ -52,17 +57,65 @@ def require_same(database: Database, position: Position) -> None:
     position.require_valid(Position(max(found["pos"], position.pos), found["database"], 0))
 
 
-def pages(part: Slice, ask: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """The questions a slice is read with: each short, so that no long snapshot holds back clean-up."""
+class Pace:
+    """How many rows to ask for at once: few at first, then as many as make pieces of about a megabyte."""
+
+    def __init__(self) -> None:
+        self.page = self.piece = FIRST_PAGE
+
+    def note(self, table: pa.Table) -> None:
+        """Go by the size of the rows that came."""
+        width = max(table.nbytes // max(table.num_rows, 1), PIECE_BYTES // LARGEST_PIECE)
+        self.piece = max(PIECE_BYTES // width, 1)
+        self.page = min(self.piece * PIECES, self.page * GROWTH, LARGEST_PAGE)
+
+    def slow_down(self) -> bool:
+        """Ask for less; False when it is one row already."""
+        further = self.page > 1
+        self.page = self.piece = max(self.page // PIECES, 1)
+        return further
+
+
+def tables(database: Database, part: Slice, ask: dict[str, Any], check: str, *, fail: bool) -> Iterator[pa.Table]:
+    """A slice page by page, each of one short question, so that no long snapshot holds back clean-up.
+
+    `check` is the question for what was removed before it was read.
+    """
+    pace = Pace()
+    rest = list(part.lanes) or [(0, part.position.pos, part.high)]
+    while rest:
+        taken, left = split(rest, pace.page)
+        try:
+            table, missing = database.page("read_page", check, ask | asked(part, taken, pace.piece))
+        except SparkError as error:
+            if error.code == "PAGE_TOO_LARGE" and pace.slow_down():
+                continue
+            raise
+        report_missing(missing, fail=fail)
+        yield in_order(table)
+        pace.note(table)
+        rest = left
+
+
+def split(ranges: Sequence[Lane], rows: int) -> tuple[list[Lane], list[Lane]]:
+    """The first so many rows of some ranges, and the others."""
+    taken: list[Lane] = []
+    for place, (lane, low, high) in enumerate(ranges):
+        middle = min(high, low + rows)
+        taken.append((lane, low, middle))
+        rows -= middle - low
+        if rows == 0:
+            return taken, [(lane, middle, high)] * (middle < high) + list(ranges[place + 1 :])
+    return taken, []
+
+
+def asked(part: Slice, taken: Sequence[Lane], piece: int) -> dict[str, Any]:
+    """The question for a page: which rows, and in pieces of how many."""
     if part.lanes:
-        for lanes in pack(part.lanes, PAGE, 1):
-            yield "read_lanes", "lost_lanes", ask | {"lanes": lanes}
-        return
-    low = part.position.pos
-    while low < part.high:
-        high = min(low + PAGE, part.high)
-        yield "read_positions", "lost", ask | {"from": low, "to": high}
-        low = high
+        packed = enumerate(pack(taken, piece, 1))
+        return {"lanes": [(*lane, number) for number, lanes in packed for lane in lanes]}
+    ((_, low, high),) = taken
+    return {"from": low, "to": high, "piece": piece}
 
 
 def report_missing(missing: Sequence[dict[str, Any]], *, fail: bool) -> None:
@@ -76,7 +129,7 @@ def report_missing(missing: Sequence[dict[str, Any]], *, fail: bool) -> None:
 
 def shape(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The columns Spark expects, in its order; sealed payloads opened."""
-    for batch in in_order(table).to_batches():
+    for batch in table.to_batches():
         columns = [batch.column(name) for name in schema.names]
         if "payload" in schema.names:
             place = schema.names.index("payload")
