@@ -26,7 +26,7 @@ from queen.spark.lake.durably import room_for
 from queen.spark.lake.manifest import File
 from queen.spark.lake.tables import GROUPS, MESSAGES, REPEATED, TIMES, arrow_schema
 from queen.spark.planning import Slice
-from queen.spark.reading import in_order, pages, report_missing, require_same
+from queen.spark.reading import require_same, tables
 from queen.spark.tables import Span, ask_for
 
 FLUSH = 64 << 20
@@ -65,10 +65,7 @@ def read_pages(share: Share, database: Database) -> Iterator[pa.Table]:
         return
     require_same(database, part.position)
     ask = {"columns": MESSAGE_COLUMNS.names, "queues": part.queues, "removed": part.position.removed}
-    for name, _, page in pages(part, ask | {"lenient": share.lenient}):
-        table, missing = database.page(name, "lake/lost", page)
-        report_missing(missing, fail=True)
-        yield in_order(table)
+    yield from tables(database, part, ask | {"lenient": share.lenient}, "lake/lost", fail=True)
 
 
 def write_pages(table: str, given: Iterator[pa.Table], staging: Path) -> Iterator[File]:
