@@ -84,7 +84,8 @@ class BatchReader(DataSourceReader):
             queues = self._fitting(planner, queues)
         start = planner.start(queues, here)
         end = here if options.ending.position is None else explicit(options.ending.position, here)
-        for low, high in cut(start.pos, max(end.pos, start.pos), options.rows_per_task, options.min_partitions):
+        last = max(end.pos, start.pos)
+        for low, high in cut(start.pos, last, options.task_size(last - start.pos), options.min_partitions):
             yield Slice(queues, replace(start, pos=low), high)
 
     def _plan_lanes(self, planner: Planner, queues: Sequence[int], here: Position) -> Iterator[Slice]:
@@ -94,7 +95,8 @@ class BatchReader(DataSourceReader):
             (lane, max(low, taken.low_seq), min(high, taken.high_seq))
             for lane, low, high in planner.lanes(queues, fits)
         ]
-        for packed in pack(lanes, self._options.rows_per_task, self._options.min_partitions):
+        total = sum(max(high - low, 0) for _, low, high in lanes)
+        for packed in pack(lanes, self._options.task_size(total), self._options.min_partitions):
             yield Slice(queues, here, lanes=packed)
 
     def _fitting(self, planner: Planner, queues: Sequence[int]) -> list[int]:

@@ -16,6 +16,9 @@ from queen.spark.errors import SparkError
 URL_VARIABLE: Final = "QUEEN_DATABASE_URL"
 LATEST: Final = -1
 EARLIEST: Final = -2
+TASKS: Final = 4
+LEAST_PER_TASK: Final = 50_000
+MOST_PER_TASK: Final = 250_000
 SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 SOURCE_OPTIONS: Final = (
     "url", "table", "queue", "queuePattern", "namespace", "assign", "startingOffsets", "endingOffsets",
@@ -55,7 +58,7 @@ class SourceOptions:
     least: int | None = None
     delay: float = 900.0
     min_partitions: int = 1
-    rows_per_task: int = 100_000
+    rows_per_task: int | None = None
     fail_on_data_loss: bool = True
     group: str | None = None
     columns: tuple[str, ...] = ()
@@ -64,6 +67,10 @@ class SourceOptions:
     def address(self) -> str:
         """Where the database is, for the process that asks."""
         return address(self.url)
+
+    def task_size(self, total: int) -> int:
+        """How many of so many rows a task reads at most: few tasks are cheaper, but all cores should have one."""
+        return self.rows_per_task or min(max(-(-total // TASKS), LEAST_PER_TASK), MOST_PER_TASK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +138,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool = False) -> Sour
         least=least,
         delay=duration(given, "maxTriggerDelay", 900.0),
         min_partitions=whole(given, "minPartitions") or 1,
-        rows_per_task=whole(given, "maxRowsPerTask") or 100_000,
+        rows_per_task=whole(given, "maxRowsPerTask"),
         fail_on_data_loss=truth(given, "failOnDataLoss", default=True),
         group=given.get("consumerGroup"),
         columns=words(given.get("columns") or ""),

@@ -91,7 +91,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         low.require_valid(planner.here())
         queues = planner.queues()
         starts = planner.starts(queues)
-        parts = cut(low.pos, high.pos, self._options.rows_per_task, self._options.min_partitions)
+        parts = cut(low.pos, high.pos, self._options.task_size(high.pos - low.pos), self._options.min_partitions)
         return [Slice(queues, replace(low, pos=first), last, starts=starts) for first, last in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
