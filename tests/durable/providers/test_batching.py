@@ -68,7 +68,7 @@ async def test_a_call_that_does_not_come_back_holds_up_nobody_for_long() -> None
     stuck_gate, recorder.gate = recorder.gate, asyncio.Event()
     recorder.gate.set()
     async with asyncio.timeout(5):
-        assert await asyncio.gather(batcher.submit(2), batcher.submit(3)) == [4, 6]
+        assert list(await asyncio.gather(batcher.submit(2), batcher.submit(3))) == [4, 6]
     assert recorder.calls == [[1], [2, 3]]
     assert not stuck.done()
     stuck_gate.set()
@@ -79,7 +79,7 @@ async def test_of_requests_that_are_single_in_the_same_way_one_goes_along_with_e
     recorder = Recorder()
     batcher = Batcher[int, int](recorder, lanes=1, single=lambda number: number % 10 or None)
     asked = [10, 1, 11, 20, 2, 21, 30]
-    assert await asyncio.gather(*map(batcher.submit, asked)) == [number * 2 for number in asked]
+    assert list(await asyncio.gather(*map(batcher.submit, asked))) == [number * 2 for number in asked]
     assert recorder.calls == [[10, 1, 20, 2, 30], [11], [21]]
 
 
