@@ -7,7 +7,8 @@ import io
 import json
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ from queen.ids import uuid7s
 from queen.model import NewMessage, PopRequest
 
 if TYPE_CHECKING:
+    from asyncpg.prepared_stmt import PreparedStatement
+
     Pool = asyncpg.Pool[asyncpg.Record]
 
 PAYLOAD = json.dumps({"orderId": 123_456, "note": "x" * 165})
@@ -102,26 +105,33 @@ class Ceilings:
         return await race(seconds, workers, work)
 
     async def rows(self, seconds: float, workers: int) -> float:
-        """Connections that commit one bare row each."""
+        """Connections that commit one bare row each, prepared and kept."""
+        async with self._prepared("insert_one", workers) as statements:
 
-        async def work(worker: int, _turn: int) -> int:
-            [new] = uuid7s(1)
-            async with self._pool.acquire() as connection:
+            async def work(worker: int, _turn: int) -> int:
+                [new] = uuid7s(1)
                 seq = self._next(20_000 + worker, 1)[0]
-                await connection.execute(sql("insert_one"), 20_000 + worker, seq, new, str(new), PAYLOAD)
-            return 1
+                await statements[worker].fetch(20_000 + worker, seq, new, str(new), PAYLOAD)
+                return 1
 
-        return await race(seconds, workers, work)
+            return await race(seconds, workers, work)
 
     async def cursors(self, seconds: float, workers: int) -> float:
-        """Connections that commit one bare cursor update each, on rows of their own."""
+        """Connections that commit one bare cursor update each, on rows of their own, prepared and kept."""
+        async with self._prepared("move_cursor", workers) as statements:
 
-        async def work(worker: int, _turn: int) -> int:
-            async with self._pool.acquire() as connection:
-                await connection.execute(sql("move_cursor"), worker + 1)
-            return 1
+            async def work(worker: int, _turn: int) -> int:
+                await statements[worker].fetch(worker + 1)
+                return 1
 
-        return await race(seconds, workers, work)
+            return await race(seconds, workers, work)
+
+    @asynccontextmanager
+    async def _prepared(self, name: str, workers: int) -> AsyncIterator[list[PreparedStatement]]:
+        """One connection for each worker, which a pool would reset after every use, with the statement prepared."""
+        async with AsyncExitStack() as stack:
+            connections = [await stack.enter_async_context(self._pool.acquire()) for _ in range(workers)]
+            yield [await connection.prepare(sql(name)) for connection in connections]
 
 
 class Verbs:
@@ -161,10 +171,10 @@ class Verbs:
         return await race(seconds, workers, work)
 
     async def fill(self, count: int) -> None:
-        """Have at least so many messages waiting."""
-        for start in range(0, count, 1000):
+        """Have so many messages more waiting, spread over all partitions."""
+        for _ in range(0, count, 5 * PARTITIONS):
             await self._engine.push(
-                [NewMessage(queue=QUEUE, partition=f"p{(start // 1000) % PARTITIONS}", payload=PAYLOAD)] * 1000
+                [NewMessage(queue=QUEUE, partition=f"p{n}", payload=PAYLOAD) for n in range(PARTITIONS)] * 5
             )
 
 

@@ -4,12 +4,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from queen.config import Settings
 from queen.engine import Engine, KeyRing
 from queen.engine.reading import Window
 from queen.engine.scheduled import Schedule
+from queen.engine.services.jobs import Jobs
 from queen.ids import uuid7
 from queen.model import NewMessage
-from tests.support.work import pop, push
+from tests.support.clock import Clock
+from tests.support.work import numbers, pop, push
 
 
 @pytest.fixture
@@ -62,3 +65,14 @@ async def test_encrypted_payloads_are_opened(database: str) -> None:
         assert [e.payload for e in (await Schedule(engine.database, keys).waiting("q", Window())).items] == ['{"n": 7}']
         stranger = await Schedule(engine.database, KeyRing(["b" * 64])).waiting("q", Window())
         assert '"encrypted"' in stranger.items[0].payload
+
+
+async def test_what_was_taken_before_encryption_came_on_is_delivered(database: str, clock: Clock) -> None:
+    """One message in the clear must not hold up everything else that is due."""
+    async with Engine.connect(database, keys=KeyRing(["a" * 64])) as engine:
+        await push(engine, 1, 2, deliver_at=later(1))
+        await engine.queues.configure("q", {"encryption_enabled": True})
+        await push(engine, 3, deliver_at=later(2))
+        await clock.advance(180)
+        assert await Jobs(engine, Settings()).scheduled() == {"delivered": 3}
+        assert numbers(await pop(engine, batch=10)) == [1, 2, 3]

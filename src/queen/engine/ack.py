@@ -94,7 +94,10 @@ class Acker:
 
     async def _leases_once(self, acks: Sequence[LeaseAck], *, wait: bool) -> list[Acked | None]:
         rows = await self._database.fetch(query("engine/ack_leases"), *_lease_arguments(acks), wait)
-        return [_unless_busy(row, self._lease_acked) for row in sorted(rows, key=_entry)]
+        # Whoever waits hears once per queue, not once per acknowledgement.
+        for queue_id in {row["queue_id"] for row in rows if row["released"]}:
+            self._wake.ready(None, queue_id, announce=False)
+        return [_unless_busy(row, _lease_acked) for row in sorted(rows, key=_entry)]
 
     async def _messages_together(self, calls: Sequence[Sequence[Ack]]) -> list[list[Acked | None]]:
         return _per_call(calls, await self._messages_once(calls, wait=False))
@@ -102,11 +105,6 @@ class Acker:
     async def _messages_once(self, calls: Sequence[Sequence[Ack]], *, wait: bool) -> list[Acked | None]:
         rows = await self._database.fetch(query("engine/ack_messages"), *message_arguments(calls), wait, False)
         return [_unless_busy(row, self._acked) for row in rows]
-
-    def _lease_acked(self, row: Row) -> Acked:
-        if row["released"]:
-            self._wake.ready(None, row["queue_id"], announce=False)
-        return Acked(verdict="acked" if row["status"] == "acked" else "lost", released=row["released"])
 
     def _acked(self, row: Row) -> Acked:
         if row["released"]:
@@ -129,6 +127,10 @@ def read_acked(row: Row) -> Acked:
         queue=row["queue_name"],
         partition=row["partition_name"],
     )
+
+
+def _lease_acked(row: Row) -> Acked:
+    return Acked(verdict="acked" if row["status"] == "acked" else "lost", released=row["released"])
 
 
 def _entry(row: Row) -> int:

@@ -37,7 +37,7 @@ begin
             else
                 select m.seq, m.id into v_seq, v_id from queen.messages m
                  where m.partition_id = p_ids[v_lane] and m.id = p_id[i]
-                   and m.seq > queen.seq_at(p_ids[v_lane], queen.uuid7_time(p_id[i]) - interval '1 minute')
+                   and m.seq > queen.seq_at(p_ids[v_lane], least(queen.uuid7_time(p_id[i]), p_now) - interval '5 minutes')
                  limit 1;
             end if;
             if v_seq is not null then
