@@ -64,6 +64,15 @@ async def test_a_message_for_later_is_scheduled(q: queen.Client) -> None:
     assert await q.pop("reminders") == []
 
 
+async def test_a_push_says_how_full_its_queue_is(q: queen.Client) -> None:
+    await q.queues.configure("small", max_queue_size=5)
+    assert [(one.depth, one.remaining) for one in await q.push_many("small", [1, 2])] == [(2, 3), (2, 3)]
+    pushed = await q.push("small", 3)
+    assert (pushed.depth, pushed.remaining) == (3, 2)
+    pushed = await q.push("boundless", 1)
+    assert (pushed.depth, pushed.remaining) == (None, None)
+
+
 async def test_a_full_queue_refuses_or_is_waited_for(q: queen.Client) -> None:
     await q.queues.configure("small", max_queue_size=2)
     await q.push_many("small", [1, 2])
