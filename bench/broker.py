@@ -201,6 +201,7 @@ async def delivered(broker: Broker, seconds: float) -> dict[str, float]:
         "delivered": len(times),
         "p50 ms": round(times[len(times) // 2] * 1000, 2),
         "p99 ms": round(times[len(times) * 99 // 100] * 1000, 2),
+        "max ms": round(times[-1] * 1000, 2),
     }
 
 
@@ -228,8 +229,8 @@ def table(result: dict[str, Any]) -> str:
             lines.append(f"| {side}: {name} / {row['of']} | {row['ratio']:.2f} | {row['goal']:.1f} | {verdict} |")
     lines.append("")
     lines += [
-        f"{side}: push to delivery at {row['sent per second']}/s: p50 {row['p50 ms']} ms, p99 {row['p99 ms']} ms "
-        f"({row['delivered']} delivered)\n"
+        f"{side}: push to delivery at {row['sent per second']}/s: p50 {row['p50 ms']} ms, p99 {row['p99 ms']} ms, "
+        f"at most {row['max ms']} ms ({row['delivered']} delivered)\n"
         for side, row in result["delivery"].items()
     ]
     return "\n".join(lines)
