@@ -65,9 +65,10 @@ def test_the_shell_and_sql_of_the_readme(database: str, tmp_path: Path) -> None:
 
 
 def test_links_between_pages_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", ROOT / "bench" / "README.md", *(ROOT / "docs").rglob("*.md")]
     broken = [
-        f"{page.name}: {link}"
-        for page in [*PAGES[1:], ROOT / "docs" / "concepts.md"]
+        f"{page.relative_to(ROOT)}: {link}"
+        for page in pages
         for link in re.findall(r"\]\((?!http)([^)#]+)", page.read_text())
         if not (page.parent / link).exists()
     ]

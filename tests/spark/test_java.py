@@ -13,7 +13,7 @@ from queen.spark.java import find_home, version_of, wheel_home
 from tests.spark.support.processes import Process, python
 from tests.support.tree import ROOT
 
-EXAMPLE = ROOT / "examples" / "spark" / "first_steps.py"
+EXAMPLE = ROOT / "examples" / "spark" / "first_steps.py"  # the one the README begins with
 
 
 def make_java(folder: Path, version: str) -> Path:
@@ -53,6 +53,7 @@ def test_no_java_at_all_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_first_example_runs_without_any_java_installed(tmp_path: Path) -> None:
     """Everything on the PATH but Java."""
+    assert f"python {EXAMPLE.relative_to(ROOT)}" in (ROOT / "README.md").read_text()
     tools = tmp_path / "bin"
     tools.mkdir()
     for folder in map(Path, os.environ["PATH"].split(os.pathsep)):
