@@ -15,7 +15,8 @@ import json
 import statistics
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
@@ -25,7 +26,7 @@ mpl.use("agg")
 sys.path.insert(0, str(Path(__file__).parent))
 
 from flatness import flatness
-from loads import Ceilings, Verbs, ack_cost, sql
+from loads import Ceilings, Verbs, ack_cost, ack_rates, sql
 from matplotlib import pyplot as plt
 
 from queen.db import migrate
@@ -76,31 +77,48 @@ async def measure(dsn: str, options: argparse.Namespace) -> dict[str, object]:
     # Like ours, the pool spares the round trip that would reset a connection after every use.
     pool = await asyncpg.create_pool(dsn, min_size=4, max_size=32, reset=keep)
     engine = Engine(Database(dsn, PoolOptions(size=10)), listen_url=dsn, batch_limit=10_000)
-    async with engine:
+    async with engine, without_horizon(dsn) as plain:
         await pool.execute(sql("setup"))
-        rates = await rates_of(Ceilings(pool), Verbs(engine), options)
+        rates = await rates_of(Ceilings(pool), Verbs(engine), Verbs(plain), options)
         acks = await ack_cost(pool, engine, 100, 20 if options.quick else 100)
-        rates["old ack batch 100"] = 100 / acks["old"]["seconds"]
-        rates["ack batch 100"] = 100 / acks["ours"]["seconds"]
+        rated = await ack_rates(pool, engine, 100, options.rounds)
+        rates["old ack batch 100"], rates["ack batch 100"] = rated["old"], rated["ours"]
         flat = await flatness(engine, options.flat) if options.flat != "none" else []
     await pool.close()
     ratios = {
         name: {"rate": rates[name], "ceiling": other, "ratio": rates[name] / rates[other], "goal": goal}
         for name, (other, goal) in GOALS.items()
     }
-    return {"rates": rates, "ratios": ratios, "ack": acks, "flatness": flat}
+    horizon = {
+        name: rates[name] / rates[f"{name} without the horizon"] for name in ("push batch 100", "push 1 x 256 callers")
+    }
+    return {"rates": rates, "ratios": ratios, "horizon": horizon, "ack": acks, "flatness": flat}
+
+
+@asynccontextmanager
+async def without_horizon(dsn: str) -> AsyncIterator[Engine]:
+    """An engine on a database of its own whose pushes do not announce themselves to the horizon."""
+    async with migrate.connect(dsn) as connection:
+        await connection.execute(sql("plain_database"))
+    async with migrate.connect(plain := dsn.replace("/postgres", "/plain", 1)) as connection:
+        await migrate.up(connection)
+        await connection.execute(sql("without_horizon"))
+    async with Engine(Database(plain, PoolOptions(size=10)), listen_url=plain) as engine:
+        yield engine
 
 
 async def keep(_connection: object) -> None:
     """Leave a connection as it is."""
 
 
-async def rates_of(ceilings: Ceilings, verbs: Verbs, options: argparse.Namespace) -> dict[str, float]:
+async def rates_of(ceilings: Ceilings, verbs: Verbs, plain: Verbs, options: argparse.Namespace) -> dict[str, float]:
     await verbs.prepare()
+    await plain.prepare()
     seconds = options.seconds
     loads: dict[str, Callable[[], Awaitable[float]]] = {
         "insert batch 100": lambda: ceilings.insert(seconds, 100, 4),
         "push batch 100": lambda: verbs.push(seconds, 100, 4),
+        "push batch 100 without the horizon": lambda: plain.push(seconds, 100, 4),
         "pop+ack batch 100": lambda: verbs.pop_ack(seconds, 100, 8),
         "insert batch 1000": lambda: ceilings.insert(seconds, 1000, 4),
         "push batch 1000": lambda: verbs.push(seconds, 1000, 4),
@@ -108,6 +126,7 @@ async def rates_of(ceilings: Ceilings, verbs: Verbs, options: argparse.Namespace
         "copy batch 1000": lambda: ceilings.copy(seconds, 1000, 4),
         "insert 1 x 32 connections": lambda: ceilings.rows(seconds, 32),
         "push 1 x 256 callers": lambda: verbs.push(seconds, 1, 256),
+        "push 1 x 256 callers without the horizon": lambda: plain.push(seconds, 1, 256),
         "push 1 x 1 caller": lambda: verbs.push(seconds, 1, 1),
         "cursor 1 x 16 connections": lambda: ceilings.cursors(seconds, 16),
         "pop+ack 1 x 64 consumers": lambda: verbs.pop_ack(seconds, 1, 64),
@@ -131,14 +150,20 @@ def show(result: dict[str, object]) -> None:
     assert isinstance(ratios, dict)
     assert isinstance(acks, dict)
     for name, rate in rates.items():
-        print(f"{name:28} {rate:>12,.0f} msg/s")
+        print(f"{name:40} {rate:>12,.0f} msg/s")
     print()
     for name, row in ratios.items():
         verdict = "ok" if row["ratio"] >= row["goal"] else "BELOW"
         print(f"{name:28} {row['ratio']:6.2f} x {row['ceiling']:28} (goal {row['goal']:.1f}) {verdict}")
     print()
+    for name, share in result["horizon"].items():  # type: ignore[attr-defined]
+        print(f"{name:28} {share:6.2f} x the same without the horizon")
+    print()
     for way, cost in acks.items():
-        print(f"ack of 100, {way:4}: {cost['rows']:6.1f} rows written, {cost['wal']:9,.0f} bytes of WAL")
+        print(
+            f"ack of 100, {way:4}: {cost['rows']:6.1f} rows written, {cost['wal']:9,.0f} bytes of WAL, "
+            f"{cost['seconds'] * 1000:.2f} ms on one connection"
+        )
     for row in result["flatness"]:  # type: ignore[attr-defined]
         print("  ".join(f"{key}={value}" for key, value in row.items()))
 

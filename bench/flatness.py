@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import sys
 import time
@@ -9,6 +10,7 @@ import time
 from loads import PAYLOAD, sql
 
 from queen.engine import Engine
+from queen.ids import uuid7s
 from queen.model import PopRequest
 
 CYCLES = 200
@@ -52,6 +54,7 @@ async def flatness(engine: Engine, size: str) -> list[dict[str, object]]:
             await engine.ack_messages(messages_out)
             assert messages_out
             samples[number].append(time.perf_counter() - started)
+    pages = [await pages_of(engine, f"flat{number}") for number in range(len(cases))]
     base = statistics.median(samples[0])
     return [
         {
@@ -61,6 +64,27 @@ async def flatness(engine: Engine, size: str) -> list[dict[str, object]]:
             "groups": groups,
             "median_ms": round(statistics.median(times) * 1000, 3),
             "ratio": round(statistics.median(times) / base, 2),
+            "pages": touched,
+            "pages_ratio": round(touched / pages[0], 2),
         }
-        for (messages, share, partitions, groups), times in zip(cases, samples, strict=True)
+        for (messages, share, partitions, groups), times, touched in zip(cases, samples, pages, strict=True)
     ]
+
+
+async def pages_of(engine: Engine, queue: str) -> int:
+    """Pages that one pop and its ack touch, on a connection that has its plans and catalogues."""
+    touched = 0
+    async with engine.database.connection() as connection:
+        for lease in uuid7s(4):
+            popped = await connection.fetchval(sql("explain_pop"), queue, "g0", lease)
+            lane = await connection.fetchrow(sql("leased_lane"), lease)
+            assert lane is not None
+            acked = await connection.fetchval(sql("explain_ack"), lane["partition_id"], "g0", lease, lane["batch_to"])
+            touched = blocks(popped) + blocks(acked)
+    return touched
+
+
+def blocks(plan: str) -> int:
+    """Pages found in or read into shared memory by an explained statement."""
+    top = json.loads(plan)[0]["Plan"]
+    return int(top["Shared Hit Blocks"]) + int(top["Shared Read Blocks"])

@@ -178,6 +178,46 @@ class Verbs:
             )
 
 
+async def ack_rates(pool: Pool, engine: Engine, batch: int, rounds: int) -> dict[str, float]:
+    """Messages a second acknowledged by 8 connections in batches: the old way and ours, in turns."""
+    rates: dict[str, list[float]] = {"old": [], "ours": []}
+    for turn in range(rounds + 1):
+        await Verbs(engine).fill(batch * PARTITIONS)
+        leased = uuid7s(PARTITIONS - 10)
+        lanes = [await pool.fetchrow(sql("pop_lane"), QUEUE, GROUP, batch, lease) for lease in leased]
+        handed = [uuid7s(batch) for _ in leased]
+        for ids in handed:
+            await pool.execute(sql("lease_status"), ids)
+        calls: dict[str, list[tuple[Any, ...]]] = {
+            "old": [(sql("ack_status"), ids, place + 1) for place, ids in enumerate(handed)],
+            "ours": [
+                (sql("ack_lane"), lane["partition_id"], GROUP, lease, lane["last_seq"])
+                for lease, lane in zip(leased, lanes, strict=True)
+                if lane is not None
+            ],
+        }
+        assert len(calls["ours"]) == len(leased)
+        for way in ("old", "ours") if turn % 2 else ("ours", "old"):
+            rate = await race_through(pool, calls[way], 8) * batch
+            if turn:  # the first round only warms up
+                rates[way].append(rate)
+    return {way: statistics.median(values) for way, values in rates.items()}
+
+
+async def race_through(pool: Pool, calls: list[tuple[Any, ...]], workers: int) -> float:
+    """Have connections make these calls, each the next one; returns calls a second."""
+    rest = iter(calls)
+
+    async def run() -> None:
+        async with pool.acquire() as connection:
+            for statement, *values in rest:
+                await connection.execute(statement, *values)
+
+    started = time.perf_counter()
+    await asyncio.gather(*(run() for _ in range(workers)))
+    return len(calls) / (time.perf_counter() - started)
+
+
 async def ack_cost(pool: Pool, engine: Engine, batch: int, times: int) -> dict[str, dict[str, Any]]:
     """Median time, rows written and write-ahead log of one batch acknowledgement: the old way and ours.
 

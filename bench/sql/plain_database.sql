@@ -1,0 +1,2 @@
+-- Room for a second schema, to compare with.
+create database plain
