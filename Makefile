@@ -47,6 +47,7 @@ test: $(STAMP)-test $(QUEEN_MQ)/.stamp  ## everything CI runs
 	@scripts/install-debian pgbouncer:pgbouncer
 	@$(MAKE) --no-print-directory lint
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not scale and not measure"
+	QUEEN_TEST_PG_MAJOR=16 $(PYTEST) -n $(WORKERS) --dist worksteal -m "not scale and not measure" tests/engine tests/sql
 	$(PYTEST) -n 0 -m "measure and not scale" || [ $$? -eq 5 ]
 
 test-scale: $(STAMP)-test  ## the full-size runs; takes long
