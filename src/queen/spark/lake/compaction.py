@@ -11,6 +11,7 @@ from itertools import groupby
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from queen.spark.lake.delta import require_delta, write_delta
 from queen.spark.lake.directory import Lake
 from queen.spark.lake.manifest import Commit, File
 from queen.spark.lake.tables import arrow_schema
@@ -49,6 +50,9 @@ def compact(lake: Lake, tell: Callable[[int, int], None] = lambda done, total: N
                 with suppress(OSError):
                     os.utime(lake.path / path)
             tell(done, len(groups))
+        if any((lake.path / "data").glob("*/_delta_log")):
+            require_delta()
+            write_delta(lake, state)
         pruned = lake.manifest.prune(state) if state.version else 0
         return Compacted(before, len(state.files), lake.sweep(state), pruned)
 

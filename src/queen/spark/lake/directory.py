@@ -166,13 +166,20 @@ class Lake:
             sync_directory(folder)
         return self.manifest.commit(state, commit)
 
+    @property
+    def untidy(self) -> bool:
+        """Whether a run has ended without tidying up behind it."""
+        staging = self.path / "staging"
+        return staging.is_dir() and any(staging.iterdir())
+
     def sweep(self, state: State, *, older: float = SWEEP_AFTER) -> int:
         """Remove what no commit names and nobody can still be writing or reading; returns how many files."""
         gone = 0
         shutil.rmtree(self.path / "staging", ignore_errors=True)
         limit = time.time() - older
         for path in (self.path / "data").rglob("*.parquet"):
-            if str(path.relative_to(self.path)) not in state.files and path.stat().st_mtime < limit:
+            unnamed = str(path.relative_to(self.path)) not in state.files and "_delta_log" not in path.parts
+            if unnamed and path.stat().st_mtime < limit:
                 path.unlink(missing_ok=True)
                 gone += 1
         return gone

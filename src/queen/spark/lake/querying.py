@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 
@@ -13,12 +13,18 @@ from queen.spark.lake.directory import Lake
 from queen.spark.lake.manifest import State
 from queen.spark.lake.tables import LAKE_TABLES, arrow_schema
 
+OFFLINE: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+"""Nothing is fetched from elsewhere."""
+
 
 @contextmanager
 def opened(lake: Lake, state: State | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection in which every table of the lake is a view of what is committed."""
     state = state or lake.state()
-    with duckdb.connect(":memory:", config={"TimeZone": "UTC"}) as connection:
+    with duckdb.connect(":memory:", config=OFFLINE) as connection:
         for table in LAKE_TABLES:
             paths = [str(lake.whole(file)) for file in state.of(table)]
             if paths:

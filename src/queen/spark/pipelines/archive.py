@@ -17,12 +17,14 @@ import msgspec
 
 from queen.spark.database import Database
 from queen.spark.errors import SparkError
+from queen.spark.lake.delta import require_delta, write_delta
 from queen.spark.lake.manifest import Commit, File, Reach
 from queen.spark.lake.tables import LAKE_TABLES, MESSAGES
 from queen.spark.lake.writing import Share, write_share
 from queen.spark.offsets import Position
 from queen.spark.options import source_options
 from queen.spark.pipelines.definition import Context, Outcome, pipeline
+from queen.spark.pipelines.options import choice, whole
 from queen.spark.planning import Planner, Slice, cut
 from queen.spark.tables import spans
 
@@ -36,7 +38,7 @@ ROWS_PER_TASK = 100_000
 @pipeline(
     "archive",
     summary="Every message, delivery, dead letter and workflow event into the lake, exactly once",
-    options={"rows": "250000", "on_loss": "fail"},
+    options={"rows": "250000", "on_loss": "fail", "delta": "false"},
     continuous=True,
 )
 def archive(context: Context) -> Outcome:
@@ -59,6 +61,9 @@ class Archiver:
         self._state = context.lake.state()
         self._rows = whole(context.options, "rows")
         self._lenient = choice(context.options, "on_loss", ("fail", "skip")) == "skip"
+        self._delta = choice(context.options, "delta", ("true", "false")) == "true"
+        if self._delta:
+            require_delta()
         self._planner = Planner(source_options({"url": context.url}), database)
 
     def run(self) -> Outcome:
@@ -66,13 +71,15 @@ class Archiver:
         self._database.rows("lake/forget_place", lake=self._lake.identity.id, place=self._lake.place)
         for table, reach in self._state.reaches.items():
             self._note(table, reach)
-        swept = self._lake.sweep(self._state)
+        swept = self._lake.sweep(self._state) if self._lake.untidy else 0
         settled = self._database.row("lake/settled")
         counts = {}
         for table in LAKE_TABLES:
             if table != MESSAGES and (table != "workflow_history" or settled["durable"]):
                 counts[table] = self._archive_times(table, settled["until"])
         counts[MESSAGES] = self._archive_messages()
+        if self._delta:
+            write_delta(self._lake, self._state)
         figures = {**counts, "files": len(self._state.files), "commit": self._state.version, "swept": swept}
         return Outcome(sum(counts.values()), figures)
 
@@ -161,19 +168,3 @@ def write_all(spark: SparkSession, shares: Sequence[Share]) -> list[File]:
 
     frame = spark.range(0, len(shares), 1, len(shares)).mapInArrow(work, "file string")
     return [msgspec.json.decode(row.file, type=File) for row in frame.collect()]
-
-
-def whole(options: Any, name: str) -> int:
-    """An option that is a whole number from 1 up."""
-    text: str = options[name]
-    if not text.isdigit() or int(text) < 1:
-        raise SparkError("INVALID_OPTION", f"option {name!r} must be a whole number from 1 up, not {text!r}")
-    return int(text)
-
-
-def choice(options: Any, name: str, allowed: Sequence[str]) -> str:
-    """An option that is one of some words."""
-    text: str = options[name]
-    if text not in allowed:
-        raise SparkError("INVALID_OPTION", f"option {name!r} must be one of {', '.join(allowed)}, not {text!r}")
-    return text

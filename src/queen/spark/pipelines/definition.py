@@ -148,7 +148,12 @@ def pipeline(
 
 def available() -> list[Pipeline]:
     """The pipelines that come with Queen."""
-    return [find(name) for name in BUILT_IN if find_spec(f"{__package__}.{name}")]
+    return [find(name) for name in there()]
+
+
+def there() -> list[str]:
+    """The names of the pipelines that come with Queen."""
+    return [name for name in BUILT_IN if find_spec(f"{__package__}.{name}")]
 
 
 def find(name: str) -> Pipeline:
@@ -158,13 +163,13 @@ def find(name: str) -> Pipeline:
         return chosen(load_file(Path(place)), name, wanted)
     if colon:
         return chosen(load_module(place), name, wanted)
-    if name in BUILT_IN and find_spec(f"{__package__}.{name}"):
+    if name in there():
         return chosen(import_module(f"{__package__}.{name}"), name, name)
-    near = get_close_matches(name, [*BUILT_IN, "all"], n=1)
+    near = get_close_matches(name, [*there(), "all"], n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise SparkError(
         "PIPELINE_NOT_FOUND",
-        f"there is no pipeline {name!r}; {hint}There are {', '.join(BUILT_IN)}, and your own as file.py or "
+        f"there is no pipeline {name!r}; {hint}there are {', '.join(there())}, all, and your own as file.py or "
         "package.module:function",
     )
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
+
+from pyspark.errors import PySparkException
 
 from queen.errors import QueenError
 from queen.spark.database import Database
@@ -15,7 +17,7 @@ from queen.spark.errors import SparkError
 from queen.spark.lake import Lake
 from queen.spark.pipelines.definition import ALL, Context, Outcome, Period, Pipeline, Progress, find
 from queen.spark.pipelines.results import RunResults
-from queen.spark.pipelines.runs import Runs
+from queen.spark.pipelines.runs import Run, Runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,46 +68,96 @@ class Runner:
         self.stopping = Event()
 
     def run(self) -> list[Finished]:
-        """Run everything once, or round after round until `stopping` is set; the outcome of the last round."""
+        """Run everything once, or round after round until `stopping` is set: then one record stands for all rounds."""
         pipelines = self.job.pipelines
         settled = settle(self.job, pipelines)
         database = Database(self.job.url)
         try:
             lake = lake_of(self.job, database, pipelines)
-            while True:
-                done = [self._run(database, lake, each, settled[each.name]) for each in pipelines]
-                if self.job.every is None or self.stopping.wait(self.job.every):
-                    return done
+            with Records(self.job, database, lake, self.watcher) as records:
+                while True:
+                    for each in pipelines:
+                        self._run(records, lake, each, settled[each.name])
+                    if self.job.every is None or self.stopping.wait(self.job.every):
+                        return records.finish()
         finally:
             database.close()
 
-    def _run(self, database: Database, lake: Lake, pipeline: Pipeline, options: Mapping[str, str]) -> Finished:
-        job = self.job
-        run = Runs(database).start(
-            pipeline.name, lake=str(lake.path), master=job.master, period=job.period, options=options
-        )
-        run.watcher = self.watcher
-        results = RunResults(database, run.id)
-        context = Context(self.spark, job.url, lake, job.period, options, run, results, run.id)
+    def _run(self, records: Records, lake: Lake, pipeline: Pipeline, options: Mapping[str, str]) -> None:
+        run = records.run(pipeline, options)
+        results = RunResults(run.database, run.id)
+        context = Context(self.spark, self.job.url, lake, self.job.period, options, run, results, run.id)
         try:
             outcome = pipeline(context)
         except KeyboardInterrupt:
-            run.fail("stopped by hand")
+            records.fail(pipeline, "stopped by hand")
             raise
         except Exception as error:
             told = in_our_words(error)
-            run.fail(str(told))
+            records.fail(pipeline, str(told))
             if told is error:
                 raise
             raise told from error
-        run.finish(outcome, self._lag(database, lake))
-        return Finished(pipeline.name, run.id, outcome)
+        records.note(pipeline, outcome)
 
-    def _lag(self, database: Database, lake: Lake) -> int | None:
-        reach = lake.reach("messages")
+
+class Records:
+    """The run records of one job: started with the first round, ended with the last."""
+
+    def __init__(self, job: Job, database: Database, lake: Lake, watcher: Progress | None) -> None:
+        self._job = job
+        self._database = database
+        self._lake = lake
+        self._watcher = watcher
+        self._open: dict[str, Run] = {}
+        self._done: dict[str, Finished] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
+
+    def run(self, pipeline: Pipeline, options: Mapping[str, str]) -> Run:
+        """The record of a pipeline, new or that of the round before."""
+        if pipeline.name not in self._open:
+            job = self._job
+            run = Runs(self._database).start(
+                pipeline.name, lake=str(self._lake.path), master=job.master, period=job.period, options=options
+            )
+            run.watcher = self._watcher
+            self._open[pipeline.name] = run
+        return self._open[pipeline.name]
+
+    def note(self, pipeline: Pipeline, outcome: Outcome) -> None:
+        """A round of a pipeline went well; if it is the only one, so did the run."""
+        run, before = self._open[pipeline.name], self._done.get(pipeline.name)
+        rows = outcome.rows + (before.outcome.rows if before else 0)
+        self._done[pipeline.name] = Finished(pipeline.name, run.id, Outcome(rows, outcome.figures))
+        if self._job.every is None:
+            self._finish(pipeline.name)
+        else:
+            run.beat(rows)
+
+    def fail(self, pipeline: Pipeline, error: str) -> None:
+        """A pipeline did not go well."""
+        self._open.pop(pipeline.name).fail(error)
+
+    def finish(self) -> list[Finished]:
+        """What is still open ends here."""
+        for name in list(self._open):
+            self._finish(name)
+        return list(self._done.values())
+
+    def _finish(self, name: str) -> None:
+        outcome = self._done[name].outcome if name in self._done else Outcome(0)
+        self._open.pop(name).finish(outcome, self._lag())
+
+    def _lag(self) -> int | None:
+        reach = self._lake.reach("messages")
         if reach is None or reach.pos is None:
             return None
-        lag: int = database.row("pipelines/archive_lag", **{"from": reach.pos})["lag"]
+        lag: int = self._database.row("pipelines/archive_lag", **{"from": reach.pos})["lag"]
         return lag
 
 
@@ -146,8 +198,12 @@ def lake_of(job: Job, database: Database, pipelines: Sequence[Pipeline]) -> Lake
 
 
 def in_our_words(error: Exception) -> Exception:
-    """Our own error, if that is what Spark wrapped; any other as it is."""
+    """Our own error, if that is what Spark wrapped; Spark's own in a sentence; any other as it is."""
     if isinstance(error, QueenError):
         return error
     found = OURS.search(str(error))
-    return SparkError(found["code"], found["message"]) if found else error
+    if found:
+        return SparkError(found["code"], found["message"])
+    if isinstance(error, PySparkException):
+        return SparkError("SPARK_FAILED", str(error).strip().partition("\n")[0])
+    return error

@@ -5,12 +5,12 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from time import monotonic
 from typing import Any, Final
 
 from pyspark import __version__ as spark_version
 
-from queen import __version__
 from queen.spark.database import Database
 from queen.spark.pipelines.definition import Outcome, Period, Progress
 
@@ -35,7 +35,7 @@ class Runs:
             period_start=period.start.isoformat() if period.start else None,
             period_end=period.end.isoformat() if period.end else None,
             options=dict(options),
-            versions={"queen": __version__, "spark": spark_version, "python": platform.python_version()},
+            versions={"queen": version("queen-pg"), "spark": spark_version, "python": platform.python_version()},
             patience=PATIENCE,
         )
         return Run(self._database, row["id"], pipeline)
@@ -60,10 +60,10 @@ class Run(Progress):
         if monotonic() - self._beat >= BEAT or done == total:
             self.beat()
 
-    def beat(self) -> None:
-        """Give a sign of life."""
+    def beat(self, rows: int | None = None) -> None:
+        """Give a sign of life, and say how many rows are through so far."""
         self._beat = monotonic()
-        self.database.rows("pipelines/note_progress", id=self.id, progress=self._told)
+        self.database.rows("pipelines/note_progress", id=self.id, progress=self._told, rows=rows)
 
     def finish(self, outcome: Outcome, lag: int | None = None) -> None:
         """Record that it ended well."""
