@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from queen.cli.database import Place, placed
+from queen.cli.pipeline_new import new
+from queen.cli.pipeline_schedule import schedule
 from queen.cli.progress import Bar
 from queen.cli.spark import pack
 from queen.db.pool import Database, PoolOptions
@@ -30,6 +32,10 @@ T = TypeVar("T")
 @click.group()
 def command() -> None:
     """Run pipelines over the lake: archive, rollups, traces, triage, skew, replay, reconcile, report."""
+
+
+command.add_command(new)
+command.add_command(schedule)
 
 
 def _moment(_ctx: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
@@ -52,7 +58,7 @@ def _moment(_ctx: click.Context, option: click.Parameter, text: str | None) -> d
 @click.option("--since", callback=_moment, help="Only what happened from this time on (ISO 8601, UTC).")
 @click.option("--until", callback=_moment, help="Only what happened before this time.")
 @click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="An option of the pipeline.")
-@click.option("--driver-memory", default="1g", show_default=True, help="Memory of the Spark driver.")
+@click.option("--conf", "confs", multiple=True, metavar="NAME=VALUE", help="A setting of Spark.")
 @click.option("--open", "open_", is_flag=True, help="Open the report in a browser.")
 @placed
 def run(place: Place, /, names: tuple[str, ...], *, open_: bool, **given: Any) -> None:
@@ -81,25 +87,25 @@ def _run(
     since: datetime | None = None,
     until: datetime | None = None,
     options: tuple[str, ...] = (),
-    driver_memory: str = "1g",
+    confs: tuple[str, ...] = (),
 ) -> list[Finished]:
     from queen.spark.pipelines.definition import Period  # noqa: PLC0415 - costly to load, and only when used
     from queen.spark.pipelines.running import Job  # noqa: PLC0415
 
     sys.path.insert(0, str(Path.cwd()))
-    job = Job(names, url, place.lake, master, Period(since, until), dict(map(_option, options)))
+    job = Job(names, url, place.lake, master, Period(since, until), parse_options(options))
     follows = not once and any(each.continuous for each in job.pipelines)
-    return _work(Job(**{**vars(job), "every": every if follows else None}), driver_memory)
+    return work_on(Job(**{**vars(job), "every": every if follows else None}), parse_options(confs))
 
 
-def _work(job: Job, driver_memory: str) -> list[Finished]:
+def work_on(job: Job, confs: Mapping[str, str]) -> list[Finished]:
     """Run a job in a Spark session of its own; SIGINT and SIGTERM end it after the round."""
     from queen.spark.pipelines.running import SETTINGS, Runner, check  # noqa: PLC0415 - only when used
     from queen.spark.session import session  # noqa: PLC0415
 
     check(job)
     with tempfile.TemporaryDirectory(prefix="queen-pipeline-") as folder:
-        settings = {**SETTINGS, "spark.driver.memory": driver_memory, "spark.ui.enabled": "false"}
+        settings = {**SETTINGS, "spark.driver.memory": "1g", "spark.ui.enabled": "false", **confs}
         if not job.master.startswith("local"):
             settings["spark.submit.pyFiles"] = str(pack(Path(folder) / "queen.zip"))
         spark = session(job.master, app="queen-pipeline", settings=settings)
@@ -122,11 +128,15 @@ def _stop(stopping: Callable[[], bool], stop: Callable[[], None], *, follows: fl
     stop()
 
 
-def _option(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise click.UsageError(f"{text!r} must be NAME=VALUE")
-    return name, value
+def parse_options(texts: Sequence[str]) -> dict[str, str]:
+    """Options given as NAME=VALUE."""
+    given = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{text!r} must be NAME=VALUE")
+        given[name] = value
+    return given
 
 
 @command.command()
