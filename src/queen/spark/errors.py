@@ -12,7 +12,15 @@ QueenError
    ├─ PAGE_TOO_LARGE       a message is larger than PostgreSQL can send
    ├─ INVALID_ROW          a row cannot become a message
    ├─ JAVA_NOT_FOUND       neither Java 17 or newer nor the wheel that brings one
-   └─ STORE_UNAVAILABLE    the database cannot be reached
+   ├─ STORE_UNAVAILABLE    the database cannot be reached
+   ├─ PIPELINE_NOT_FOUND   no pipeline of that name, or a file without one
+   ├─ SPARK_FAILED         Spark itself refused, such as a condition that is no SQL
+   ├─ LAKE_NOT_FOUND       no lake there
+   ├─ FOREIGN_LAKE         the lake of another database, or of this one before a restore or failover
+   ├─ LAKE_BUSY            another run is writing to the lake
+   ├─ LAKE_DAMAGED         a file or commit of the lake is missing or not whole
+   ├─ LAKE_FULL            no room on the disk
+   └─ INVALID_QUERY        a statement the lake cannot answer
 ```
 """
 
