@@ -103,7 +103,7 @@ async def test_broken_connections_are_worth_a_retry_and_replaced(postgres_addres
             return True
 
         await eventually(recovered)
-        assert all(error.retryable for error in refusals)
+        assert [str(error) for error in refusals if not error.retryable] == []
         assert (await fetch(provider)).instance == "a"
         await eventually(lambda: not is_listening(provider))
         await eventually(lambda: is_listening(provider))

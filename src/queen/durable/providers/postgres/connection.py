@@ -11,7 +11,7 @@ from queen.durable.provider import ProviderError
 from queen.durable.providers.postgres.schema import Schema
 from queen.errors import QueenError
 
-__all__ = ["Calls", "Database", "LentDatabase", "Pooler", "Row"]
+__all__ = ["BROKEN", "Calls", "Database", "LentDatabase", "Pooler", "Row"]
 
 Row = Any
 Pooler = Literal["session", "transaction"]
@@ -21,6 +21,8 @@ _CALL_SECONDS = 30.0
 _RETRIES = 4
 _CONFLICTS = {"40001", "40P01", "QD002"}
 _TRANSIENT_CLASSES = {"08", "40", "53", "55", "57", "58"}
+# The driver's internal error is its word for a connection that broke in the middle of something.
+BROKEN = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 
 
 class Calls(ABC):
@@ -88,7 +90,7 @@ class Database(Calls):
                 server_settings={"jit": "off", "plan_cache_mode": "force_generic_plan"} if direct else None,
                 reset=_keep,
             )
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        except (asyncpg.PostgresError, *BROKEN) as error:
             raise translate("connect", error) from error
         try:
             async with connections.acquire() as connection:
@@ -118,7 +120,7 @@ class Database(Calls):
                 if error.sqlstate not in _CONFLICTS or attempt == _RETRIES - 1:
                     raise translate(operation, error) from error
                 await asyncio.sleep(0.01 * 2**attempt)
-            except (asyncpg.InterfaceError, OSError, TimeoutError) as error:
+            except BROKEN as error:
                 if self._closed:
                     raise ProviderError(operation, "the provider is closed", code="closed") from error
                 raise translate(operation, error) from error

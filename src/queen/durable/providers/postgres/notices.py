@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import asyncpg
 
+from queen.durable.providers.postgres.connection import BROKEN
+
 __all__ = ["Listener", "Notices"]
 
 _PAUSE = 0.025
@@ -83,7 +85,7 @@ class Listener:
         while True:
             try:
                 await self._listen_once()
-            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+            except (asyncpg.PostgresError, *BROKEN):
                 self.healthy = False
             await asyncio.sleep(_RETRY_SECONDS)
 
@@ -98,7 +100,7 @@ class Listener:
             await ended.wait()
         finally:
             self.healthy = False
-            with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+            with contextlib.suppress(asyncpg.PostgresError, *BROKEN):
                 await connection.close(timeout=2)
 
 
