@@ -1,6 +1,6 @@
 """Durable workflows beside the duroxide wheel, in one run: sequential steps, throughput, hello-world latency.
 
-    flock /tmp/queen-measure.lock python bench/durable.py --rival .venv-duroxide/bin/python
+    python bench/durable.py --rival .venv-duroxide/bin/python
 
 The same code drives both engines, since the generator style is name-compatible. Each engine runs in a
 process of its own; the engines take turns, and the median of the rounds counts. Without `--rival` only
