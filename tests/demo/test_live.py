@@ -30,7 +30,7 @@ async def test_a_stormy_live_shop_leaves_dead_letters_and_broken_traces(database
         planted = await Shop(client, seed=11, plain=False, prefix="").run(rate=150, seconds=2)
     assert planted.dead_letters == sum(one.messages for one in planted.error_clusters) > 0
     with psycopg.connect(database) as connection:
-        letters = dict(
+        letters: dict[str, int] = dict(
             connection.execute(
                 "select queen.normalise_error(error_message), count(*) from queen.dead_letter_queue group by 1"
             ).fetchall()

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from queen.demo.history import make_history
+from queen.demo.storing import store
+from queen.engine import Engine
 from queen.spark.errors import SparkError
 from queen.spark.pipelines.definition import Period
 from queen.spark.pipelines.journeys import handled, journeys
-from queen.spark.pipelines.rollups import events, filled, seconds, summary, wanted
+from queen.spark.pipelines.rollups import events, filled, in_buckets, seconds, summary, wanted
 from tests.pipelines.support.frames import START, Tables, at, rows
+from tests.pipelines.support.lakes import Pond
 
 
 @pytest.fixture
@@ -24,6 +29,10 @@ def shop(spark: SparkSession) -> Tables:
     tables.deliver("a/p", "g", (4, 4), 130, 150, "failed", failed=1, retry_count=3)
     tables.bury("a/p", "g", 4, 150, "gone")
     return tables
+
+
+def complete(found: DataFrame, tables: Tables, finest: str) -> DataFrame:
+    return filled(found, in_buckets(events(found, tables.deliveries), finest))
 
 
 def test_batches_come_down_to_messages(shop: Tables) -> None:
@@ -56,7 +65,7 @@ def test_a_seek_back_does_not_finish_twice(spark: SparkSession) -> None:
 
 def test_every_bucket_has_its_figures(shop: Tables) -> None:
     found = journeys(shop.messages, shop.deliveries, shop.letters)
-    buckets = rows(filled(found, events(found, shop.deliveries), "minute"))
+    buckets = rows(complete(found, shop, "minute"))
     mine = {
         (row["bucket"].timestamp() - START.timestamp(), row["partition"]): row
         for row in buckets
@@ -80,7 +89,7 @@ def test_every_bucket_has_its_figures(shop: Tables) -> None:
 
 def test_a_queue_without_a_group_has_rows_of_its_own(shop: Tables) -> None:
     found = journeys(shop.messages, shop.deliveries, shop.letters)
-    buckets = [row for row in rows(filled(found, events(found, shop.deliveries), "minute")) if row["queue"] == "b"]
+    buckets = [row for row in rows(complete(found, shop, "minute")) if row["queue"] == "b"]
     assert {row["consumer_group"] for row in buckets} == {""}
     assert {(row["messages_in"], row["messages_out"], row["lag"]) for row in buckets} == {(1, 0, None)}
 
@@ -88,7 +97,7 @@ def test_a_queue_without_a_group_has_rows_of_its_own(shop: Tables) -> None:
 @pytest.mark.parametrize(("finest", "grains"), [("hour", {"hour", "day"}), ("day", {"day"}), ("none", set())])
 def test_single_partitions_may_be_kept_coarser(shop: Tables, finest: str, grains: set[str]) -> None:
     found = journeys(shop.messages, shop.deliveries, shop.letters)
-    buckets = rows(filled(found, events(found, shop.deliveries), finest))
+    buckets = rows(complete(found, shop, finest))
     assert {row["grain"] for row in buckets if row["partition"]} == grains
     assert {row["grain"] for row in buckets if not row["partition"]} == {"minute", "hour", "day"}
 
@@ -100,7 +109,7 @@ def test_an_open_backlog_grows_older(spark: SparkSession) -> None:
     tables.message("a/q", 2, 70)
     tables.deliver("a/q", "g", (1, 1), 20, 65)
     found = journeys(tables.messages, tables.deliveries, tables.letters)
-    buckets = rows(filled(found, events(found, tables.deliveries), "minute"))
+    buckets = rows(complete(found, tables, "minute"))
     queue = {
         row["bucket"].timestamp() - START.timestamp(): (row["lag"], row["backlog_age_ms"])
         for row in buckets
@@ -111,7 +120,7 @@ def test_an_open_backlog_grows_older(spark: SparkSession) -> None:
 
 def test_only_what_the_watermark_leaves_open_is_written_again(shop: Tables) -> None:
     found = journeys(shop.messages, shop.deliveries, shop.letters)
-    buckets = filled(found, events(found, shop.deliveries), "none")
+    buckets = complete(found, shop, "none")
     kept = rows(wanted(buckets, Period(), at(60)))
     minutes = {row["bucket"].timestamp() - START.timestamp() for row in kept if row["grain"] == "minute"}
     assert minutes == {60, 120}
@@ -140,3 +149,38 @@ def test_lengths_of_time_are_understood(text: str, long: float) -> None:
 def test_other_lengths_are_refused(text: str) -> None:
     with pytest.raises(SparkError, match="a length of time must be like"):
         seconds(text)
+
+
+def make_shop(url: str, prefix: str, until: float) -> None:
+    """A few messages of the quarter of an hour that ends then."""
+
+    async def work() -> None:
+        async with Engine.connect(url) as engine:
+            await store(engine, make_history(20, 0.01, seed=1, until=at(until), plain=True), prefix)
+
+    asyncio.run(work())
+
+
+def test_late_data_counts_within_the_watermark(pond: Pond) -> None:
+    counted = (
+        "select coalesce(sum(messages_in), 0) from queen.rollups where queue = %s and partition = '' and grain = %s"
+    )
+
+    def count(queue: str, grain: str) -> int:
+        return int(pond.queues.value(counted, queue, grain))
+
+    make_shop(pond.queues.url, "first.", 40_000)
+    pond.run("archive")
+    pond.run("rollups")
+    orders = pond.queues.value("select count(*) from queen.messages") // 4
+    assert count("first.payments", "minute") >= orders > 0
+    make_shop(pond.queues.url, "late.", 38_500)
+    make_shop(pond.queues.url, "too-late.", 30_000)
+    pond.run("archive")
+    outcome = pond.run("rollups")
+    assert outcome.figures["watermark_seconds"] == 3600
+    for grain in ("minute", "hour", "day"):
+        assert count("late.payments", grain) == count("first.payments", grain) > 0
+    assert [count("too-late.payments", grain) > 0 for grain in ("minute", "hour", "day")] == [False, False, True]
+    pond.run("rollups", period=Period(at(0), at(86_400)))
+    assert count("too-late.payments", "minute") == count("first.payments", "minute")

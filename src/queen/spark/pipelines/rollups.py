@@ -20,6 +20,7 @@ from queen.spark.database import Database
 from queen.spark.errors import SparkError
 from queen.spark.pipelines.definition import Context, Outcome, Period, pipeline
 from queen.spark.pipelines.journeys import journeys, milliseconds
+from queen.spark.pipelines.tables import TABLES, read_tables
 
 KEYS: Final = ("queue", "partition", "consumer_group")
 GRAINS: Final = {"minute": 60, "hour": 3600, "day": 86_400}
@@ -32,7 +33,7 @@ UNITS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
 @pipeline(
     "rollups",
     summary="Counts, waits and lag per queue, partition and group by minute, hour and day, for the charts",
-    reads=("messages", "deliveries", "dead_letters"),
+    reads=TABLES,
     options={"watermark": "1 hour", "partitions": "minute"},
 )
 def rollups(context: Context) -> Outcome:
@@ -41,20 +42,19 @@ def rollups(context: Context) -> Outcome:
     if finest not in (*GRAINS, "none"):
         raise SparkError("INVALID_OPTION", f"option `partitions` must be minute, hour, day or none, not {finest!r}")
     watermark = seconds(context.options["watermark"])
-    messages, deliveries, letters = (
-        context.lake.read(context.spark, table) for table in ("messages", "deliveries", "dead_letters")
-    )
+    messages, deliveries, letters = read_tables(context)
     found = journeys(messages, deliveries, letters).persist()
     try:
-        happened = events(found, deliveries)
-        newest = happened.agg(F.max("at")).first()
-        until = newest[0] if newest else None
         context.progress.step("summing up", 0, 2)
-        whole = within(happened, "at", context.period)
+        found_events = events(found, deliveries)
+        newest = found_events.agg(F.max("at")).first()
+        until = newest[0] if newest else None
+        whole = within(found_events, "at", context.period)
         rows = context.write("queues", summary(whole), key="queue,consumer_group")
         context.progress.step("summing up", 1, 2)
-        buckets = wanted(filled(found, happened, finest), context.period, mark_of(context, watermark))
-        count = upsert(buckets, context.url)
+        buckets = wanted(in_buckets(found_events, finest), context.period, mark_of(context, watermark)).persist()
+        count = upsert(filled(found, buckets), context.url)
+        buckets.unpersist()
         context.progress.step("summing up", 2, 2)
     finally:
         found.unpersist()
@@ -73,30 +73,29 @@ def seconds(text: str) -> float:
 
 def events(found: DataFrame, deliveries: DataFrame) -> DataFrame:
     """Everything that happened, each at its time: came in, was first handed out, went out, a batch ended."""
-    nothing = {
-        "messages_in": F.lit(0),
-        "bytes_in": F.lit(0),
-        "messages_out": F.lit(0),
-        "messages_failed": F.lit(0),
-        "wait_ms": F.lit(None).cast("double"),
-        "work_ms": F.lit(None).cast("double"),
-    }
-
-    def happened(frame: DataFrame, at: str, **values: Column) -> DataFrame:
-        shown = [value.alias(name) for name, value in {**nothing, **values}.items()]
-        return frame.where(F.col(at).isNotNull()).select(*KEYS, F.col(at).alias("at"), *shown)
-
+    wait = milliseconds(F.col("created_at"), F.col("first_leased_at"))
+    finished = F.when(~F.col("dead"), F.col("finished_at"))
+    single = F.array(
+        happened(F.col("created_at"), messages_in=F.lit(1), bytes_in=F.col("bytes")),
+        happened(F.col("first_leased_at"), wait_ms=wait),
+        happened(finished, messages_out=F.lit(1)),
+    )
     work = F.when(
         F.col("outcome").isin("completed", "partial", "failed"), milliseconds(F.col("leased_at"), F.col("ended_at"))
     )
-    return (
-        happened(found, "created_at", messages_in=F.lit(1), bytes_in=F.col("bytes"))
-        .union(happened(found, "first_leased_at", wait_ms=milliseconds(F.col("created_at"), F.col("first_leased_at"))))
-        .union(happened(found.where("not dead"), "finished_at", messages_out=F.lit(1)))
-        .union(
-            happened(deliveries.where("queue is not null"), "ended_at", messages_failed=F.col("failed"), work_ms=work)
-        )
+    ended = F.array(happened(F.col("ended_at"), messages_failed=F.col("failed"), work_ms=work))
+    rows = found.select(*KEYS, single.alias("events")).union(
+        deliveries.where("queue is not null").select(*KEYS, ended.alias("events"))
     )
+    return rows.select(*KEYS, F.inline("events")).where("at is not null")
+
+
+def happened(at: Column, **values: Column) -> Column:
+    """One event."""
+    counts = ("messages_in", "bytes_in", "messages_out", "messages_failed")
+    shown = [values.get(name, F.lit(0)).cast("long").alias(name) for name in counts]
+    times = [values.get(name, F.lit(None)).cast("double").alias(name) for name in ("wait_ms", "work_ms")]
+    return F.struct(at.alias("at"), *shown, *times)
 
 
 def totals() -> list[Column]:
@@ -115,30 +114,27 @@ def spread() -> list[Column]:
     ]
 
 
-def summary(happened: DataFrame) -> DataFrame:
+def summary(events: DataFrame) -> DataFrame:
     """The figures of a whole length of time per queue and group."""
     counts = ("messages_in", "messages_out", "messages_failed", "bytes_in")
     return (
-        happened.groupBy("queue", "consumer_group").agg(*totals()).select("queue", "consumer_group", *counts, *spread())
+        events.groupBy("queue", "consumer_group").agg(*totals()).select("queue", "consumer_group", *counts, *spread())
     )
 
 
-def in_scopes(frame: DataFrame, *, single: bool = True) -> DataFrame:
-    """Each row for its partition and for the whole queue."""
-    scopes = F.array("partition", F.lit("")) if single else F.array(F.lit(""))
-    return frame.withColumn("partition", F.explode(F.array_distinct(scopes)))
-
-
-def in_buckets(happened: DataFrame, finest: str) -> DataFrame:
+def in_buckets(events: DataFrame, finest: str) -> DataFrame:
     """Figures per scope, grain and bucket; single partitions no finer than `finest`."""
-    graded = [
-        in_scopes(happened, single=single_at(grain, finest))
-        .withColumn("grain", F.lit(grain))
-        .withColumn("bucket", F.date_trunc(grain, "at"))
-        for grain in GRAINS
-    ]
-    every = graded[0].union(graded[1]).union(graded[2])
-    return every.groupBy(*KEYS, "grain", "bucket").agg(*totals())
+    buckets = F.array(
+        *[
+            F.struct(scope.alias("partition"), F.lit(grain).alias("grain"), F.date_trunc(grain, "at").alias("bucket"))
+            for grain in GRAINS
+            for scope in ([F.col("partition"), F.lit("")] if single_at(grain, finest) else [F.lit("")])
+        ]
+    )
+    every = events.withColumn("places", F.array_distinct(buckets)).drop("partition")
+    figures = [name for name in events.columns if name not in (*KEYS, "at")]
+    spread_out = every.select("queue", "consumer_group", *figures, F.inline("places"))
+    return spread_out.groupBy(*KEYS, "grain", "bucket").agg(*totals())
 
 
 def single_at(grain: str, finest: str) -> bool:
@@ -146,10 +142,10 @@ def single_at(grain: str, finest: str) -> bool:
     return finest != "none" and GRAINS[grain] >= GRAINS[finest]
 
 
-def filled(found: DataFrame, happened: DataFrame, finest: str) -> DataFrame:
+def filled(found: DataFrame, buckets: DataFrame) -> DataFrame:
     """The buckets with lag and age of the backlog at their end, as they are stored."""
-    buckets = in_buckets(happened, finest)
-    left = backlog(in_scopes(found.where("consumer_group <> ''")), ends(buckets))
+    scopes = F.array_distinct(F.array("partition", F.lit("")))
+    left = backlog(found.where("consumer_group <> ''").withColumn("partition", F.explode(scopes)), ends(buckets))
     counts = ("messages_in", "messages_out", "messages_failed", "bytes_in")
     return buckets.join(left, [*KEYS, "grain", "bucket"], "left").select(
         *KEYS, "grain", "bucket", *counts, *spread(), "lag", "backlog_age_ms"
@@ -175,44 +171,31 @@ def backlog(found: DataFrame, moments: DataFrame) -> DataFrame:
     The oldest is the first in order of creation that is finished at the moment or later: where the greatest
     time of finishing so far rises to it or above.
     """
-    over = F.col("finished_at")
-    before = (
-        Window.partitionBy(*KEYS)
-        .orderBy("created_at", "partition_id", "seq")
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
-    never = F.to_timestamp(F.lit(NEVER))
-    oldest = F.coalesce(over, never) > F.coalesce(
-        F.max(F.coalesce(over, never)).over(before), F.to_timestamp(F.lit("1970-01-01"))
-    )
-    empty = {"grain": F.lit(None).cast("string"), "bucket": F.lit(None).cast("timestamp")}
+    created = Window.partitionBy(*KEYS).orderBy("created_at", "partition_id", "seq")
+    never, always = F.to_timestamp(F.lit(NEVER)), F.to_timestamp(F.lit("1970-01-01"))
+    over = F.coalesce("finished_at", never)
+    before = F.coalesce(F.max(over).over(created.rowsBetween(Window.unboundedPreceding, -1)), always)
+    oldest = F.when(over > before, F.col("created_at"))
 
-    def moment(frame: DataFrame, at: Column, kind: int, delta: int, oldest: Column, **values: Column) -> DataFrame:
-        shown = [value.alias(name) for name, value in {**empty, **values}.items()]
-        return frame.select(
-            *KEYS,
-            at.alias("at"),
-            F.lit(kind).alias("kind"),
-            F.lit(delta).alias("delta"),
-            oldest.alias("oldest"),
-            *shown,
+    def change(at: Column, delta: Column, oldest: Column) -> Column:
+        return F.struct(
+            at.alias("at"), F.lit(1).alias("kind"), delta.cast("long").alias("delta"), oldest.alias("oldest")
         )
 
-    nothing = F.lit(None).cast("timestamp")
-    marked = found.withColumn("is_oldest", oldest)
-    told = (
-        moment(marked, F.col("created_at"), 1, 1, nothing)
-        .union(moment(marked.where(over.isNotNull() & ~F.col("is_oldest")), over, 1, -1, nothing))
-        .union(moment(marked.where(over.isNotNull() & F.col("is_oldest")), over, 1, -1, F.col("created_at")))
-        .union(moment(marked.where(over.isNull() & F.col("is_oldest")), never, 1, 0, F.col("created_at")))
-        .union(moment(moments, F.col("at"), 0, 0, nothing, grain=F.col("grain"), bucket=F.col("bucket")))
+    nothing, no_name = F.lit(None).cast("timestamp"), F.lit(None).cast("string")
+    gone = F.when(F.col("finished_at").isNotNull(), -1).otherwise(0)
+    changes = F.array(change(F.col("created_at"), F.lit(1), nothing), change(over, gone, F.col("oldest")))
+    marked = found.withColumn("oldest", oldest).select(*KEYS, F.inline(changes))
+    moment = [F.lit(0).alias("kind"), F.lit(0).cast("long").alias("delta"), nothing.alias("oldest")]
+    told = marked.select("*", no_name.alias("grain"), nothing.alias("bucket")).union(
+        moments.select(*KEYS, "at", *moment, "grain", "bucket")
     )
-    ordered = Window.partitionBy(*KEYS).orderBy("at", "kind")
-    sofar = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    onward = ordered.rowsBetween(Window.currentRow, Window.unboundedFollowing)
+    # A frame that reaches to the end would be summed anew for every row; backwards it grows row by row.
+    forward = Window.partitionBy(*KEYS).orderBy("at", "kind").rowsBetween(Window.unboundedPreceding, 0)
+    back = Window.partitionBy(*KEYS).orderBy(F.desc("at"), F.desc("kind")).rowsBetween(Window.unboundedPreceding, 0)
     waiting = (
-        told.withColumn("lag", F.sum("delta").over(sofar))
-        .withColumn("first", F.first("oldest", ignorenulls=True).over(onward))
+        told.withColumn("lag", F.sum("delta").over(forward))
+        .withColumn("first", F.last("oldest", ignorenulls=True).over(back))
         .where("kind = 0 and consumer_group <> ''")
     )
     age = F.when(F.col("lag") > 0, milliseconds(F.col("first"), F.col("at"))).otherwise(0)
