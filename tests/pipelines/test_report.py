@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from typing import Any
+
+from queen.spark.pipelines.pictures import draw_heat, draw_lines, draw_path, draw_shape, duration, nice
+from queen.spark.pipelines.report import SECTIONS, rendered
+from tests.pipelines.support.frames import START
+
+NASTY = "<script>alert('x')</script>"
+
+
+def found(**given: Any) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    return {name: {kind: given.get(f"{name}_{kind}", []) for kind in SECTIONS[name]} for name in SECTIONS}
+
+
+def series() -> list[dict[str, Any]]:
+    return [
+        {
+            "queue": NASTY, "consumer_group": "g", "grain": "hour", "bucket": START + timedelta(hours=hour),
+            "messages_in": 5, "messages_out": 4, "messages_failed": 0, "bytes_in": 10, "wait_p50_ms": 1.0,
+            "wait_p95_ms": None if hour == 1 else 2.0, "work_p50_ms": 1.0, "work_p95_ms": 1.0, "lag": hour,
+            "backlog_age_ms": 0,
+        }
+        for hour in range(3)
+    ]  # fmt: skip
+
+
+def test_names_cannot_break_out_of_the_page() -> None:
+    cluster = {
+        "kind": "dead", "queue": NASTY, "error": NASTY, "version": "1", "count": 2, "partitions": 1, "trend": "rising",
+        "first_seen": START.isoformat(), "last_seen": START.isoformat(), "slots": [1, 1], "groups": ["g"],
+        "redrive": [{"group": "g", "command": f"queen dlq redrive --error '{NASTY}'", "also": 0}],
+        "examples": [{"failed_at": START.isoformat(), "partition": "p", "id": "1", "text": NASTY, "payload": NASTY}],
+    }  # fmt: skip
+    page = rendered("Shop", found(triage_clusters=[cluster]), series(), {name: {} for name in SECTIONS}, START)
+    assert NASTY not in page
+    assert page.count("<script") == 1
+    match = re.search(r'id="figures">(.*?)</script>', page, re.DOTALL)
+    assert match is not None
+    assert json.loads(match[1])["found"]["triage"]["clusters"][0]["error"] == NASTY
+
+
+def test_the_page_needs_nothing_from_elsewhere() -> None:
+    page = rendered("Shop", found(), series(), {name: {} for name in SECTIONS}, START)
+    assert set(re.findall(r"https?://[^\"' )]+", page)) == {"http://www.w3.org/2000/svg"}
+    assert "default-src 'none'" in page
+    assert "Nothing stands out" in page
+    assert "Nothing failed" in page
+
+
+def test_an_empty_report_is_a_page_too() -> None:
+    assert "Nothing stands out" in rendered("Empty", found(), [], {name: {} for name in SECTIONS}, START)
+
+
+def test_gaps_in_a_line_stay_gaps() -> None:
+    picture = draw_lines([0, 1, 2, 3], {"a": [1.0, None, 2.0, 3.0]}, "t")
+    (line,) = re.findall(r'<path d="(M[^"]+)" fill="none"', picture)
+    assert line.count("M") == 2
+
+
+def test_a_shape_has_a_box_per_place_and_a_line_per_step() -> None:
+    nodes = [
+        {"place": place, "count": 2, "wait_p50_ms": 3.0, "work_p50_ms": 4.0}
+        for place in ("a", "a > b", "a > b > c", "a > c")
+    ]
+    picture = draw_shape(nodes, 2)
+    assert picture.count('rx="8"') == 4
+    assert picture.count("<path") == 3
+
+
+def test_heat_and_path_show_every_value() -> None:
+    assert draw_heat(["p", "q"], [[1, 0, 2], [0, 0, 0]], "t").count("<rect") == 2
+    hops = [{"queue": "a", "wait_ms": 1.0, "work_ms": None}, {"queue": "b", "wait_ms": 2.0, "work_ms": 3.0}]
+    assert draw_path(hops).count("<rect") == 4
+
+
+def test_numbers_for_people() -> None:
+    assert [duration(value) for value in (None, 0, 3.25, 999, 1500, 90_000, 600_000, 86_400_000, 400_000_000)] == [
+        "-", "0 ms", "3.2 ms", "999 ms", "1.5 s", "90 s", "10 min", "24.0 h", "4.6 days",
+    ]  # fmt: skip
+    assert [nice(value) for value in (0, 0.7, 1, 37, 101, 950)] == [1, 0.8, 1, 40, 150, 1000]
