@@ -50,7 +50,7 @@ class Fire:
         self.pushed.append(mine)
         with psycopg.connect(self.url, autocommit=True) as connection:
             number = 0
-            while not self._out.wait(0.002):
+            while not self._out.wait(0.01):
                 partition = f"p{number % PARTITIONS}"
                 with connection.transaction(force_rollback=number % 11 == 10):
                     push(connection, "orders", partition, {"producer": producer, "n": number})
@@ -68,7 +68,7 @@ def under_fire(pond: Pond, tmp_path: Path, kills: int) -> None:
     options = {"retention_enabled": True, "retention_seconds": 5, "archive": True}
     pond.queues.rows("select from queen.configure('orders', %s)", json.dumps(options))
     command = [sys.executable, "-m", "queen", "pipeline", "run", "archive", "--master", "local[1]", "--every", "0"]
-    command += ["--url", pond.queues.url, "--lake", str(pond.path), "--option", "rows=400"]
+    command += ["--url", pond.queues.url, "--lake", str(pond.path), "--option", "rows=300"]
     rng = random.Random(7)
     with Fire(pond.queues.url) as fire:
         for kill in range(kills):

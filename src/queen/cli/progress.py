@@ -18,8 +18,8 @@ class Bar:
     def __init__(self) -> None:
         self._live = sys.stderr.isatty()
         self._name = ""
-        self._first = 0
-        self._began = self._shown = 0.0
+        self._began = self._last = monotonic()
+        self._shown = 0.0
         self._open = False
 
     def step(self, name: str, done: int, total: int | None) -> None:
@@ -27,7 +27,8 @@ class Bar:
         now = monotonic()
         if name != self._name:
             self.end()
-            self._name, self._first, self._began, self._shown = name, 0, now, 0.0
+            self._name, self._began, self._shown = name, self._last, 0.0
+        self._last = now
         ended = done == total
         if not ended and now - self._shown < (REFRESH if self._live else LOG_EVERY):
             return
