@@ -2,6 +2,7 @@
 
     python bench/spark.py              a million rows, five rounds (about ten minutes)
     python bench/spark.py --quick      a short look
+    python bench/spark.py --keep DIR   leaves the filled database there for the next run
 
 Rounds are interleaved in random order after one that does not count, and medians compared, so a busy machine moves
 all sides alike. Prints a table and writes bench/results/spark.json. JDBC needs Debian's libpostgresql-jdbc-java, or
@@ -27,6 +28,7 @@ from urllib.parse import urlsplit
 
 import psutil
 import psycopg
+from psycopg.rows import TupleRow
 from pyspark.sql import DataFrame, SparkSession
 
 from queen.db import migrate
@@ -60,8 +62,10 @@ class Bench:
         self.query = (HERE / "sql" / "spark_messages.sql").read_text(encoding="utf-8")
 
     def fill(self) -> None:
-        """The rows to read, spread over the partitions in pieces of ten."""
+        """The rows to read, spread over the partitions in pieces of ten, unless they are there already."""
         with psycopg.connect(self.url, autocommit=True) as connection:
+            if self.find(connection):
+                return
             for _ in range(-(-self.rows // (PARTITIONS * 10))):
                 connection.execute(
                     """select from queen.push_messages(
@@ -74,8 +78,15 @@ class Bench:
                     {"lanes": PARTITIONS, "payload": PAYLOAD},
                 )
             connection.execute("vacuum analyze")
-            found = connection.execute("select min(pos), max(pos) + 1, count(*) from queen.messages").fetchone()
-            self.low, self.high, self.rows = found or (0, 0, 0)
+            self.find(connection)
+
+    def find(self, connection: psycopg.Connection[TupleRow]) -> bool:
+        """Where the rows to read are; False when there are fewer than wanted."""
+        found = connection.execute(f"select min(pos), max(pos) + 1, count(*) from ({self.query}) m").fetchone()
+        if found is None or found[2] < self.rows:
+            return False
+        self.low, self.high, self.rows = found
+        return True
 
     def queen(self) -> DataFrame:
         return self.spark.read.format("queen").option("url", self.url).option("queue", "bench").load()
@@ -158,11 +169,11 @@ class Bench:
         return found
 
 
-def measure(bench: Bench, rounds: int) -> dict[str, list[float]]:
+def measure(bench: Bench, rounds: int, only: str) -> dict[str, list[float]]:
     """Rows per second of each load, round by round."""
-    rates: dict[str, list[float]] = {name: [] for name in bench.loads()}
+    loads = [(name, load) for name, load in bench.loads().items() if only in name]
+    rates: dict[str, list[float]] = {name: [] for name, _ in loads}
     for number in range(rounds + 1):
-        loads = list(bench.loads().items())
         random.shuffle(loads)
         for name, load in loads:
             began = time.perf_counter()
@@ -203,17 +214,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
         folder.chmod(0o711)
-        with EmbeddedServer.start(folder / "data", port=free_port()) as server:
+        with EmbeddedServer.start(options.keep or folder / "data", port=free_port()) as server:
             asyncio.run(prepare(server.tcp_dsn()))
             spark = session("local[2]", app="bench", settings=settings)
             spark.sparkContext.setLogLevel("ERROR")
             bench = Bench(server, spark, options.rows, folder)
             bench.fill()
-            result = report(measure(bench, options.rounds), bench.rows)
+            result = report(measure(bench, options.rounds, options.only), bench.rows)
             spark.stop()
     text = json.dumps(result, indent=1)
     print(text)
-    if not options.quick:
+    if not options.quick and not options.only:
         (RESULTS / "spark.json").write_text(text + "\n", encoding="utf-8")
 
 
@@ -227,6 +238,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows, two rounds, no results written")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--only", default="", help="loads with this in their name, for example parquet; no results written"
+    )
+    parser.add_argument("--keep", type=Path, help="a directory for the database, which then stays")
     options = parser.parse_args()
     if options.quick:
         options.rows, options.rounds = options.rows // 10, 2
