@@ -45,13 +45,13 @@ def queen(*arguments: str, timeout: float = 1500) -> str:
     return done.stdout
 
 
-def analyse(url: str, lake: Path, *demo: str) -> Analysed:
+def analyse(url: str, lake: Path, *demo: str, partitions: str = "minute") -> Analysed:
     """Make a shop, and run every pipeline on it as an operator would."""
     planted = json.loads(queen("demo", "--url", url, "--days", "7", "-o", "json", *demo))
     known = ",".join(trace["trace_id"] for trace in planted["known_traces"])
     ran = queen(
         "pipeline", "run", "all", "--once", "--lake", str(lake), "--url", url, "--master", "local[2]",
-        "--option", f"traces={known}", "-o", "json",
+        "--option", f"traces={known}", "--option", f"partitions={partitions}", "-o", "json",
     )  # fmt: skip
     page = Path(json.loads(ran.splitlines()[-1])["path"])
     match = re.search(r'id="figures">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)
@@ -181,7 +181,7 @@ def test_redriving_a_cluster_by_its_command_takes_what_it_says(shop: Analysed) -
 
 def test_nothing_is_reported_of_a_plain_shop(postgres: Postgres, tmp_path: Path) -> None:
     with postgres.scratch(TEMPLATE) as url:
-        plain = analyse(url, tmp_path / "lake", "--messages", "5000", "--plain")
+        plain = analyse(url, tmp_path / "lake", "--messages", "5000", "--plain", partitions="none")
     assert sum(row["messages"] for row in plain.rows("skew", "queues")) == 5000
     assert plain.rows("skew", "hot_partitions") == plain.rows("skew", "hot_keys") == plain.rows("skew", "blocked") == []
     assert plain.rows("triage", "clusters") == plain.rows("traces", "broken") == []
