@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
 
 import pytest
 
 from queen.db.pool import Database
 from queen.engine import Engine
+from queen.engine.waiting import Desk, Offer, Parked
+from queen.ids import uuid7
+from queen.model import Message, PopRequest
 from tests.support.clock import Clock
 from tests.support.wait import eventually
 from tests.support.work import Sql, acks, connect, lease_of, message, numbers, pop, push
@@ -158,6 +162,26 @@ async def test_a_caller_that_goes_away_leaves_no_lease(engine: Engine, sql: Sql)
     held = "select count(*) = 0 from queen.partition_consumers where lease_id is not null"
     await eventually(lambda: sql.fetchval(held))
     assert numbers(await pop(engine, wait=5)) == [1]
+
+
+async def test_a_caller_that_goes_away_as_its_answer_comes_leaves_no_lease() -> None:
+    """The answer is there, but the caller is cancelled before it gets to read it."""
+    loop, returned = asyncio.get_running_loop(), list[Parked]()
+    handed = Message("q", "p", 1, "g", 1, uuid7(), "t", "1", datetime.now(UTC))
+
+    async def offer(parked: Sequence[Parked]) -> Offer:
+        loop.call_soon(caller.cancel)
+        return Offer(found=[[handed] for _ in parked], next_in=None, again=False, queue_id=1)
+
+    async def give_back(waiting: Parked) -> None:
+        returned.append(waiting)
+
+    desk = Desk(offer, give_back, lambda: None, poll=30)
+    caller = asyncio.create_task(desk.ask(PopRequest(queue="q")))
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    await desk.drain()
+    assert len(returned) == 1
 
 
 async def test_stopping_answers_everyone_at_once(engine: Engine) -> None:

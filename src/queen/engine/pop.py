@@ -118,7 +118,8 @@ class Popper:
             pause = min(pause * 2, self._poll)
 
     def _retire(self, key: Key) -> None:
-        if not self._desks[key].parked:
+        desk = self._desks.get(key)
+        if desk is not None and not desk.parked:
             del self._desks[key]
 
     def stop(self) -> None:

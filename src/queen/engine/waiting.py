@@ -86,7 +86,13 @@ class Desk:
         waiting = Parked(request, self._loop.time() + request.wait, self._loop.create_future())
         self._fresh.append(waiting)
         self._start_soon()
-        return await waiting.answer
+        try:
+            return await waiting.answer
+        except asyncio.CancelledError:
+            answer = waiting.answer
+            if answer.done() and not answer.cancelled() and answer.exception() is None and answer.result():
+                self._return_soon(waiting)
+            raise
 
     def wake(self) -> None:
         """Something may be ready."""
@@ -181,11 +187,14 @@ class Desk:
         if not waiting.answer.done():
             waiting.answer.set_result(messages)
             return True
-        # The caller went away while we asked: its work must not wait for the lease to run out.
+        self._return_soon(waiting)
+        return True
+
+    def _return_soon(self, waiting: Parked) -> None:
+        """The caller went away while we asked: its work must not wait for the lease to run out."""
         task = asyncio.create_task(self._return(waiting))
         self._returns.add(task)
         task.add_done_callback(self._returns.discard)
-        return True
 
     async def _return(self, waiting: Parked) -> None:
         with suppress(QueenError):
