@@ -27,14 +27,13 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-import asyncpg
 import uvloop
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from cores import Cores
 from http_load import Broker
-from loads import Ceilings, sql
+from loads import Ceilings, open_pool, sql
 
 from queen.db import migrate
 from queen.db.embedded import EmbeddedServer
@@ -128,7 +127,7 @@ async def measure(
 ) -> dict[str, Any]:
     async with migrate.connect(dsn) as connection:
         await migrate.up(connection)
-    pool = await asyncpg.create_pool(dsn, min_size=4, max_size=32)
+    pool = await open_pool(dsn)
     await pool.execute(sql("setup"))
     ceilings = Ceilings(pool)
     seconds = options.seconds

@@ -19,14 +19,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import asyncpg
 import matplotlib as mpl
 
 mpl.use("agg")
 sys.path.insert(0, str(Path(__file__).parent))
 
 from flatness import flatness
-from loads import Ceilings, Verbs, ack_cost, ack_rates, sql
+from loads import Ceilings, Verbs, ack_cost, ack_rates, open_pool, sql
 from matplotlib import pyplot as plt
 
 from queen.db import migrate
@@ -74,8 +73,7 @@ def arguments() -> argparse.Namespace:
 async def measure(dsn: str, options: argparse.Namespace) -> dict[str, object]:
     async with migrate.connect(dsn) as connection:
         await migrate.up(connection)
-    # Like ours, the pool spares the round trip that would reset a connection after every use.
-    pool = await asyncpg.create_pool(dsn, min_size=4, max_size=32, reset=keep)
+    pool = await open_pool(dsn)
     engine = Engine(Database(dsn, PoolOptions(size=10)), listen_url=dsn, batch_limit=10_000)
     async with engine, without_horizon(dsn) as plain:
         await pool.execute(sql("setup"))
@@ -105,10 +103,6 @@ async def without_horizon(dsn: str) -> AsyncIterator[Engine]:
         await connection.execute(sql("without_horizon"))
     async with Engine(Database(plain, PoolOptions(size=10)), listen_url=plain) as engine:
         yield engine
-
-
-async def keep(_connection: object) -> None:
-    """Leave a connection as it is."""
 
 
 async def rates_of(ceilings: Ceilings, verbs: Verbs, plain: Verbs, options: argparse.Namespace) -> dict[str, float]:

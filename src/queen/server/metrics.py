@@ -66,6 +66,11 @@ class Metrics:
         """A request was answered with an error."""
         self._refused[str(status)] += 1
 
+    @property
+    def unavailable(self) -> int:
+        """Requests this process had to refuse for want of the database."""
+        return self._refused["503"]
+
     def handed_out(self, messages: Sequence[Message], now: datetime) -> None:
         """Messages went to a consumer: the first of a batch has waited longest and stands for it."""
         first = messages[0]

@@ -265,12 +265,6 @@ async def _dead_letters(request: Request, asked: Span) -> DeadLetterCounts:
     )
 
 
-def _unavailable(request: Request) -> int:
-    """Requests this process had to refuse for want of the database."""
-    registry = request.broker.metrics.registry
-    return int(registry.get_sample_value("queen_refused_total", {"status": "503"}) or 0)
-
-
 async def status(request: Request) -> Response:
     """How it goes: throughput of the last hour unless said otherwise, and everything as it is now."""
     asked = span(request, 1)
@@ -296,7 +290,7 @@ async def status(request: Request) -> Response:
             _leases(await reports.leases(asked)),
             dead,
             [say_worker(request)],
-            ErrorCounts(_unavailable(request), sum(point.failed for point in points), dead.total_messages),
+            ErrorCounts(request.broker.metrics.unavailable, sum(point.failed for point in points), dead.total_messages),
             round(age, 3),
         )
     )
