@@ -42,6 +42,24 @@ def test_messages_past_their_retention_are_not_handed_out(quick: httpx2.Client) 
     assert data(pop(quick, "long")) == data(pop(quick, "off")) == [1]
 
 
+def test_messages_nobody_took_in_time_are_evicted(quick: httpx2.Client) -> None:
+    configure(quick, "known", maxWaitTimeSeconds=1)
+    configure(quick, "untouched", maxWaitTimeSeconds=1)
+    configure(quick, "long", maxWaitTimeSeconds=3600)
+    assert pop(quick, "known") == []
+    for queue in ("known", "untouched", "long"):
+        push(quick, queue, 1)
+
+    def evicted() -> bool:
+        letters = quick.get("/api/v1/dlq", params={"queue": "known"}).json()["messages"]
+        return [letter["data"] for letter in letters] == [1]
+
+    # A group that waits for them gets dead letters; who comes later finds nothing all the same.
+    wait_for(evicted, limit=15, pause=0.1)
+    assert pop(quick, "known") == pop(quick, "untouched") == []
+    assert data(pop(quick, "long")) == [1]
+
+
 def test_completed_messages_have_a_retention_of_their_own(quick: httpx2.Client) -> None:
     configure(quick, "mail", retentionEnabled=True, completedRetentionSeconds=1)
     push(quick, "mail", 1, transactionId="done")
