@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from queen.spark import session
 from tests.spark.support.queues import Queues
 
+KEY = "0123456789abcdef" * 4
 SMALL = {
     "spark.driver.memory": "1g",
     "spark.ui.enabled": "false",
@@ -32,8 +33,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The session that most tests share."""
-    found = session("local[2]", app="queen-tests", settings={k: v for k, v in SMALL.items() if v})
+    """The session that most tests share. Its workers know the key of encrypted queues; this process does not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("QUEEN_ENCRYPTION_KEY", KEY)
+        found = session("local[2]", app="queen-tests", settings={k: v for k, v in SMALL.items() if v})
     found.sparkContext.setLogLevel("ERROR")
     yield found
     found.stop()
