@@ -43,9 +43,11 @@ def test_verify_finds_what_differs(pond: Pond) -> None:
 
 def test_what_was_deleted_by_hand_or_by_retention_is_no_difference(pond: Pond) -> None:
     queues = pond.queues
-    queues.fill("orders", partitions=1, per_partition=10)
+    queues.fill("orders", partitions=1, per_partition=6)
+    queues.push("orders", "p0", "wrong", transaction_id="t-7")
+    queues.fill("orders", partitions=1, per_partition=3)
     pond.run("archive")
-    queues.rows("select queen.delete_message(partition_id, id::text) from queen.messages where seq = 7")
+    assert queues.value("select queen.delete_message(partition_id, 't-7') from queen.messages where seq = 7") is True
     queues.rows("select queen.remove_range(id, 3, 100, 'retention', now()) from queen.partitions where name = 'p0'")
     (lane,) = verify(pond.lake, queues.url).lanes
     assert (lane.agrees, lane.lake, lane.database) == (True, 10, 6)
