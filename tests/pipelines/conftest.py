@@ -8,20 +8,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipelines.support.lakes import Pond
-from tests.spark.conftest import queues, spark
+from tests.spark.conftest import go_together, queues, spark
 from tests.spark.support.queues import Queues
 
 __all__ = ["queues", "spark"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """As the connector's tests: one worker, and time enough."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(300))
+    go_together(items, Path(__file__).parent)
 
 
 @pytest.fixture

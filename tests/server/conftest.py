@@ -12,6 +12,8 @@ import pytest
 from tests.server.running import Running, run_broker
 from tests.support.postgres import TEMPLATE, Postgres
 
+SECRET = "s" * 32
+
 
 @pytest.fixture
 def broker(database: str, tmp_path: Path) -> Iterator[Running]:
@@ -33,6 +35,16 @@ def shared_broker(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) 
     with (
         postgres.scratch(TEMPLATE) as database,
         run_broker(database, tmp_path_factory.mktemp("broker"), encryption_keys=("ab" * 32,)) as running,
+    ):
+        yield running
+
+
+@pytest.fixture(scope="module")
+def guarded(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A broker that asks for tokens signed with SECRET."""
+    with (
+        postgres.scratch(TEMPLATE) as database,
+        run_broker(database, tmp_path_factory.mktemp("guarded"), jwt_enabled=True, jwt_secret=SECRET) as running,
     ):
         yield running
 

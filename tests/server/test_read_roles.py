@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import httpx2
 import jwt
 import pytest
@@ -22,10 +20,9 @@ from queen.server.routes import (
     traces,
 )
 from queen.server.routing import RANKS, Role, Route
-from tests.server.running import Running, run_broker
-from tests.support.postgres import TEMPLATE, Postgres
+from tests.server.conftest import SECRET
+from tests.server.running import Running
 
-SECRET = "s" * 32
 MODULES = (
     analytics, consumer_groups, dead_letters, messages, queues, resources, scheduled, services, status, streams, traces,
 )  # fmt: skip
@@ -50,15 +47,6 @@ def wanted(route: Route) -> Role:
     if title(route) in ADMIN:
         return "admin"
     return "read" if route.method == "GET" or route.path == "/streams/v1/state/get" else "write"
-
-
-@pytest.fixture(scope="module")
-def guarded(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with (
-        postgres.scratch(TEMPLATE) as database,
-        run_broker(database, tmp_path_factory.mktemp("guarded"), jwt_enabled=True, jwt_secret=SECRET) as running,
-    ):
-        yield running
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=title)

@@ -21,12 +21,12 @@ from queen import durable
 from queen.server.routes.workflows import ROUTES
 from queen.server.routing import RANKS, Role, Route
 from tests.server.calls import push
+from tests.server.conftest import SECRET
 from tests.server.running import Running, run_broker
 from tests.support.postgres import TEMPLATE, Postgres
 from tests.support.wait import wait_for
 
 BASE = "/api/v1/workflows"
-SECRET = "s" * 32
 NAMES: dict[Role, str] = {"read": "read-only", "write": "read-write", "admin": "admin"}
 
 
@@ -266,15 +266,6 @@ def test_questions_that_make_no_sense(http: httpx2.Client, path: str, code: str)
 )
 def test_signals_that_make_no_sense(http: httpx2.Client, call: str, body: bytes, code: str) -> None:
     require_refusal(http.post(f"{BASE}/nobody/{call}", content=body), 400, code)
-
-
-@pytest.fixture(scope="module")
-def guarded(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with (
-        postgres.scratch(TEMPLATE) as database,
-        run_broker(database, tmp_path_factory.mktemp("guarded"), jwt_enabled=True, jwt_secret=SECRET) as running,
-    ):
-        yield running
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")

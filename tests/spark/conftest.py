@@ -21,14 +21,17 @@ SMALL = {
 }
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def go_together(items: list[pytest.Item], folder: Path) -> None:
     """All tests with Spark go to one worker: two sessions at once would need twice the memory and time."""
-    here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents:
+        if folder in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("spark"))
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(300))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    go_together(items, Path(__file__).parent)
 
 
 @pytest.fixture(scope="session")
