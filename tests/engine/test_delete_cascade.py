@@ -100,3 +100,18 @@ async def test_under_load(engine: Engine, sql: Sql) -> None:
     assert await sql.fetchval(ORPHANS) == 0
     await sql.execute("delete from queen.queues")
     assert await sql.fetchval(LEFT) == 0
+
+
+async def test_an_ack_that_makes_a_dead_letter_lets_a_delete_pass(engine: Engine, sql: Sql, database: str) -> None:
+    """It points to the queue, so it must not hold a lane that the delete will want while it waits for the queue."""
+    await push(engine, 1)
+    letters = acks(await pop(engine), "dlq")
+    async with connect(database) as operator, operator.transaction():
+        await operator.execute("select from queen.queues for update")
+        acking = asyncio.create_task(engine.ack(letters))
+        await eventually(
+            lambda: sql.fetchval("select count(*) > 0 from pg_stat_activity where wait_event_type = 'Lock'")
+        )
+        await operator.execute("delete from queen.queues")
+    assert [answer.verdict for answer in await asyncio.wait_for(acking, 20)] == ["unknown"]
+    assert await sql.fetchval(LEFT) == 0

@@ -4,7 +4,8 @@
 --   messages are unknown. p_at_once (transactions): failed dead-letters without spending retries.
 --   Per item: status acked | noop | lost | unknown | committed | busy | invalid, whether its lease was released and whether it became a
 --   dead letter. p_wait false: lanes someone else holds are 'busy' (R6).
--- Locks: consumer rows by (partition, group); partition rows only with SKIP LOCKED (R2).
+-- Locks: where something may become a dead letter the queue and the partition (queen.keep_partition); consumer rows by (partition,
+--   group); partition rows only with SKIP LOCKED (R2).
 create or replace function queen.ack_messages(
     p_call integer[], p_partition bigint[], p_group text[], p_lease uuid[], p_transaction_id text[], p_seq bigint[], p_status text[],
     p_error text[], p_wait boolean default true, p_at_once boolean default false
@@ -20,6 +21,7 @@ declare
     v_dead     boolean[] := array_fill(false, array[v_n]);
     v_queues   bigint[] := array_fill(null::bigint, array[v_n]);
     v_good     integer[];
+    v_kept     boolean;
     v_at       bigint;
     i          integer;
     l          record;
@@ -27,11 +29,13 @@ declare
     o          record;
 begin
     for l in
-        select n.id, n.name, array_agg(n.place::integer order by n.place) as items
+        select n.id, n.name, array_agg(n.place::integer order by n.place) as items,
+               bool_or(p_status[n.place] in ('failed', 'dlq')) as dying
           from unnest(p_partition, p_group, p_call) with ordinality n(id, name, call, place)
          group by n.id, n.name, n.call order by n.id, n.name, n.call
     loop
-        select x.* into c from queen.lock_lanes(array[l.id], array[l.name], p_wait) x;
+        v_kept := not l.dying or queen.keep_partition(l.id, p_wait);
+        select x.* into c from queen.lock_lanes(array[l.id], array[l.name], p_wait) x where v_kept;
         if not found then
             foreach i in array l.items loop
                 v_status[i] := case when p_wait or not exists (select from queen.partition_consumers pc
