@@ -6,6 +6,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 PYTEST := $(BIN)/pytest -q
 WORKERS ?= 2
 QUEEN_MQ := .venv-queen-mq
+# Planted defects show that the tests notice; once is enough for that.
+ON_16 := tests/engine tests/sql -k "not planted and not without_the_rule"
 
 .PHONY: help venv run test lint bench docs test-scale clean
 
@@ -47,7 +49,7 @@ test: $(STAMP)-test $(QUEEN_MQ)/.stamp  ## everything CI runs
 	@scripts/install-debian pgbouncer:pgbouncer
 	@$(MAKE) --no-print-directory lint
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not scale and not measure"
-	QUEEN_TEST_PG_MAJOR=16 $(PYTEST) -n $(WORKERS) --dist worksteal -m "not scale and not measure" tests/engine tests/sql
+	QUEEN_TEST_PG_MAJOR=16 $(PYTEST) -n $(WORKERS) --dist worksteal -m "not scale and not measure" $(ON_16)
 	$(PYTEST) -n 0 -m "measure and not scale" || [ $$? -eq 5 ]
 
 test-scale: $(STAMP)-test  ## the full-size runs; takes long
