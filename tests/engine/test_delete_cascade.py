@@ -107,6 +107,9 @@ async def test_an_ack_that_makes_a_dead_letter_lets_a_delete_pass(engine: Engine
     await push(engine, 1)
     letters = acks(await pop(engine), "dlq")
     async with connect(database) as operator, operator.transaction():
+        await operator.execute(
+            "set deadlock_timeout = '10ms'"
+        )  # were there a deadlock, it would be the delete that fails
         await operator.execute("select from queen.queues for update")
         acking = asyncio.create_task(engine.ack(letters))
         await eventually(
