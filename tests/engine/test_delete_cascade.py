@@ -93,9 +93,9 @@ async def test_under_load(engine: Engine, sql: Sql) -> None:
             await sql.execute("delete from queen.queues")
         done.set()
 
-    await asyncio.wait_for(
-        asyncio.gather(delete(), *[produce(n) for n in range(4)], *[consume(g) for g in ("a", "b")]), 60
-    )
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        for work in (delete(), *(produce(n) for n in range(4)), *(consume(g) for g in ("a", "b"))):
+            tasks.create_task(work)
     assert popped > 0
     assert await sql.fetchval(ORPHANS) == 0
     await sql.execute("delete from queen.queues")
