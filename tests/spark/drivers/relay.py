@@ -2,7 +2,8 @@
 
     python relay.py URL DIRECTORY MASTER
 
-In the directory: the checkpoint; `fail-commit`, if it is there, makes the sink fail once after it stored a batch.
+In the directory: the checkpoint; `fail-commit`, if it is there at the start, makes the sink fail once after it stored a
+batch. A worker that outlives a killed driver does not heed it.
 """
 
 from __future__ import annotations
@@ -66,9 +67,9 @@ def main(url: str, directory: Path, master: str) -> None:
     parsed = messages.selectExpr("partition", "from_json(payload, 'p int, n int') as m")
     doubled = parsed.selectExpr("partition", "to_json(named_struct('p', m.p, 'n', 2 * m.n)) as payload")
     writer = doubled.writeStream.format("stumbling").option("url", url).option("queue", "out")
-    writer = writer.option("flag", str(directory / "fail-commit")).option(
-        "checkpointLocation", str(directory / "checkpoint")
-    )
+    flag = directory / "fail-commit"
+    writer = writer.option("flag", str(flag if flag.exists() else directory / "no-such-flag"))
+    writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
     writer.trigger(availableNow=True).start().awaitTermination()
     spark.stop()
 
