@@ -208,3 +208,12 @@ async def test_waiting_on_a_queue_with_a_clock_ahead(engine: Engine, clock: Cloc
     await push(engine, 1)
     await pop(engine, lease_seconds=1)
     assert numbers(await asyncio.wait_for(pop(engine, wait=20), 5)) == [1]
+
+
+async def test_asking_a_stopped_engine_again_and_again_lets_others_run(engine: Engine) -> None:
+    await engine.stop()
+    others = asyncio.Event()
+    asyncio.get_running_loop().call_soon(others.set)
+    for _ in range(100):
+        assert await pop(engine, wait=0.05) == []
+    assert others.is_set()
