@@ -146,6 +146,7 @@ async def test_racing_producers_and_slow_consumers(engine: Engine, other: Engine
                 await eventually(lambda: len(popped) != before or len(popped) == stored)  # noqa: B023 - awaited at once
 
     async def consume(side: Engine) -> None:
+        await eventually(lambda: bool(refusals))  # slower than the producers for as long as it takes to fill the queue
         while len(popped) < 10_000:
             got = await pop(side, 50, wait=1)
             await side.ack_messages(got)
