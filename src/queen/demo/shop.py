@@ -67,48 +67,28 @@ class Defect:
         return self.template.format(order=order, a=chance.randrange(1000, 10000), b=chance.randrange(10, 60))
 
 
+DECLINED: Final = (
+    "CardDeclined: card ending {a} was declined with code {b}",
+    "CardDeclined: card ending <n> was declined with code <n>",
+)
+NO_ANSWER: Final = (
+    "GatewayTimeout: no answer from 10.0.3.{b}:8443 after {a} ms",
+    "GatewayTimeout: no answer from <n> after <n> ms",
+)
+NO_POSTCODE: Final = (
+    "AddressError: no postcode '{a}' for order {order}",
+    "AddressError: no postcode <x> for order o-<n>",
+)
+NO_SUBJECT: Final = (
+    "TemplateError: template 0x{a}f of order {order} has no subject",
+    "TemplateError: template <x> of order o-<n> has no subject",
+)
 DEFECTS: Final = (
-    Defect(
-        PAYMENTS,
-        "2.3.0",
-        0.0,
-        0.006,
-        "CardDeclined: card ending {a} was declined with code {b}",
-        "CardDeclined: card ending <n> was declined with code <n>",
-    ),
-    Defect(
-        PAYMENTS,
-        "2.4.0",
-        0.6,
-        0.006,
-        "CardDeclined: card ending {a} was declined with code {b}",
-        "CardDeclined: card ending <n> was declined with code <n>",
-    ),
-    Defect(
-        PAYMENTS,
-        "2.4.0",
-        0.9,
-        0.03,
-        "GatewayTimeout: no answer from 10.0.3.{b}:8443 after {a} ms",
-        "GatewayTimeout: no answer from <n> after <n> ms",
-    ),
-    Defect(
-        SHIPPING,
-        "2.3.0",
-        0.2,
-        0.006,
-        "AddressError: no postcode '{a}' for order {order}",
-        "AddressError: no postcode <x> for order o-<n>",
-    ),
-    Defect(
-        NOTIFICATIONS,
-        "2.4.0",
-        0.6,
-        0.01,
-        "TemplateError: template 0x{a}f of order {order} has no subject",
-        "TemplateError: template <x> of order o-<n> has no subject",
-        rejected=True,
-    ),
+    Defect(PAYMENTS, "2.3.0", 0.0, 0.006, *DECLINED),
+    Defect(PAYMENTS, "2.4.0", 0.6, 0.006, *DECLINED),
+    Defect(PAYMENTS, "2.4.0", 0.9, 0.03, *NO_ANSWER),
+    Defect(SHIPPING, "2.3.0", 0.2, 0.006, *NO_POSTCODE),
+    Defect(NOTIFICATIONS, "2.4.0", 0.6, 0.01, *NO_SUBJECT, rejected=True),
 )
 HOT_SHARES: Final = (0.12, 0.07)
 BROKEN_SHARE: Final = 0.004
