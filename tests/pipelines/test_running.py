@@ -7,13 +7,11 @@ import pytest
 from click.testing import CliRunner
 
 from queen.cli import main
-from queen.cli.pipeline_schedule import run_due
 from queen.spark.database import Database
 from queen.spark.errors import SparkError
 from queen.spark.pipelines import Context, Outcome, pipeline
 from queen.spark.pipelines.definition import find
 from queen.spark.pipelines.results import read
-from queen.spark.pipelines.schedules import Schedules
 from tests.pipelines.support.lakes import Pond
 from tests.support.tree import ROOT
 
@@ -101,25 +99,3 @@ def test_the_example_finds_what_it_says(pond: Pond) -> None:
     pond.run(str(example), top="1")
     found = pond.queues.rows("select value from queen.pipeline_results where pipeline = 'best_customers'")
     assert found == [({"customer": "ada", "orders": 2, "amount": 42},)]
-
-
-def test_what_is_scheduled_is_run_by_one_worker_when_it_is_due(pond: Pond, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = ["--url", pond.queues.url, "--lake", str(pond.path)]
-    invoke = CliRunner().invoke
-    assert invoke(main, ["pipeline", "schedule", "archive", "--cron", "nonsense", *place]).exit_code == 2
-    later = invoke(main, ["pipeline", "schedule", "archive", "--cron", "0 0 1 1 *", *place])
-    assert (later.exit_code, "nextAt" in later.output) == (0, True)
-    database = Database(pond.queues.url)
-    schedules = Schedules(database)
-    assert schedules.take() is None, "not due yet"
-    assert invoke(main, ["pipeline", "schedule", "archive", "--every", "3600", *place]).exit_code == 0
-    (listed,) = schedules.list()
-    assert (listed.every, listed.due) == (3600, True)
-    ran: list[str] = []
-    monkeypatch.setattr("queen.cli.pipeline.work_on", lambda job, confs: ran.extend(job.names))
-    run_due(schedules, pond.queues.url, once=True)
-    run_due(schedules, pond.queues.url, once=True)
-    assert ran == ["archive"]
-    removed = ["pipeline", "schedule", "archive", "--remove", *place]
-    assert [invoke(main, removed).exit_code for _ in range(2)] == [0, 1]
-    database.close()

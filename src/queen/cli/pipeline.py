@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,12 +18,15 @@ from queen.cli.database import Place, placed
 from queen.cli.pipeline_new import new
 from queen.cli.pipeline_schedule import schedule
 from queen.cli.progress import Bar
+from queen.cli.signals import heeding
 from queen.cli.spark import pack
 from queen.db.pool import Database, PoolOptions
 from queen.engine.pipelines import Pipelines, Run
 from queen.engine.reading import Window
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from queen.spark.pipelines.running import Finished, Job
 
 T = TypeVar("T")
@@ -99,25 +102,41 @@ def _run(
 
 
 def work_on(job: Job, confs: Mapping[str, str]) -> list[Finished]:
-    """Run a job in a Spark session of its own; SIGINT and SIGTERM end it after the round."""
-    from queen.spark.pipelines.running import SETTINGS, Runner, check  # noqa: PLC0415 - only when used
-    from queen.spark.session import session  # noqa: PLC0415
+    """Run a job in Spark; SIGINT and SIGTERM end it after the round."""
+    from queen.spark.pipelines.running import Runner, check  # noqa: PLC0415 - only when used
 
     check(job)
+    bar = Bar()
+    with started(job, confs) as spark:
+        runner = Runner(job, spark, bar)
+        with heeding(lambda: _stop(runner.stopping.is_set, runner.stopping.set, follows=job.every)):
+            try:
+                return runner.run()
+            finally:
+                bar.end()
+
+
+@contextmanager
+def started(job: Job, confs: Mapping[str, str]) -> Iterator[SparkSession]:
+    """The Spark session that runs in this process already, or one of the job's own that ends with the block."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - only when used
+
+    from queen.spark.pipelines.running import SETTINGS  # noqa: PLC0415
+    from queen.spark.session import session  # noqa: PLC0415
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
     with tempfile.TemporaryDirectory(prefix="queen-pipeline-") as folder:
         settings = {**SETTINGS, "spark.driver.memory": "1g", "spark.ui.enabled": "false", **confs}
         if not job.master.startswith("local"):
             settings["spark.submit.pyFiles"] = str(pack(Path(folder) / "queen.zip"))
         spark = session(job.master, app="queen-pipeline", settings=settings)
         spark.sparkContext.setLogLevel("OFF")
-        bar = Bar()
-        runner = Runner(job, spark, bar)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: _stop(runner.stopping.is_set, runner.stopping.set, follows=job.every))
         try:
-            return runner.run()
+            yield spark
         finally:
-            bar.end()
             spark.stop()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import asdict
 from threading import Event
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from queen.cli.database import Place, placed
+from queen.cli.signals import heeding
 from queen.errors import QueenError
 
 if TYPE_CHECKING:
@@ -78,14 +78,16 @@ def run_due(schedules: Schedules, url: str, *, once: bool) -> None:
     from queen.cli.pipeline import work_on  # noqa: PLC0415 - it offers this command
 
     stopping = Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopping.set())
-    while not stopping.is_set():
-        taken = schedules.take()
-        if taken is not None:
-            try:
-                work_on(taken.job(url), {})
-            except QueenError as error:
-                click.echo(f"queen: {taken.pipeline}: {error}", err=True)
-        elif once or stopping.wait(LOOK_EVERY):
-            return
+    with heeding(stopping.set):
+        while not stopping.is_set():
+            taken = schedules.take()
+            if taken is not None:
+                try:
+                    work_on(taken.job(url), {})
+                except QueenError as error:
+                    click.echo(f"queen: {taken.pipeline}: {error}", err=True)
+                except KeyboardInterrupt:
+                    click.echo(f"queen: {taken.pipeline}: stopped by hand", err=True)
+                    return
+            elif once or stopping.wait(LOOK_EVERY):
+                return
