@@ -92,16 +92,16 @@ class Pipelines:
     async def results(
         self, pipeline: str, window: Window, *, run: UUID | None = None, kind: str | None = None
     ) -> tuple[Run, Page[Result]]:
-        """What a run found, the newest good one unless one is named, by kind and key."""
-        shown = await self._reader.first("pipeline_run", pipeline, run)
+        """What a run found, the newest good one unless one is named, by kind and key; the cursor keeps to that run."""
+        begun, *after = window.position(UUID, str, str)
+        shown = await self._reader.first("pipeline_run", pipeline, run or begun)
         if shown is None:
             which = "has ended well here yet" if run is None else f"has a run {run}"
             raise PipelineNotFound(f"no pipeline {pipeline!r} {which}")
-        after = window.position(str, str)
         rows = await self._reader.fetch("pipeline_results", shown["id"], kind, window.limit + window.offset + 1, *after)
         rows = rows[window.offset :]
         found = [Result(kind=row["kind"], key=row["key"], value=row["value"]) for row in rows]
-        return _run(shown), window.page(found, [(row["kind"], row["key"]) for row in rows])
+        return _run(shown), window.page(found, [(shown["id"], row["kind"], row["key"]) for row in rows])
 
     async def kinds(self, run: UUID) -> dict[str, int]:
         """The kinds of results a run has, with how many there are of each."""
