@@ -176,12 +176,34 @@ async def test_a_caller_that_goes_away_as_its_answer_comes_leaves_no_lease() -> 
     async def give_back(waiting: Parked) -> None:
         returned.append(waiting)
 
-    desk = Desk(offer, give_back, lambda: None, poll=30)
+    desk = Desk(offer, give_back, lambda: None, lambda: False, poll=30)
     caller = asyncio.create_task(desk.ask(PopRequest(queue="q")))
     with pytest.raises(asyncio.CancelledError):
         await caller
     await desk.drain()
     assert len(returned) == 1
+
+
+@pytest.mark.parametrize(("acking", "sizes"), [(False, [32, 32]), (True, [64])], ids=["nothing else", "acks"])
+async def test_a_crowd_shares_few_calls(acking: bool, sizes: list[int]) -> None:
+    """Two calls are under way at most, acks included; a crowd that comes to an idle database is split over both."""
+    asked: list[int] = []
+    both = asyncio.Event()
+
+    async def offer(parked: Sequence[Parked]) -> Offer:
+        asked.append(len(parked))
+        if asked == sizes:
+            both.set()
+        await both.wait()
+        return Offer(found=[[] for _ in parked], next_in=None, again=False, queue_id=1)
+
+    async def give_back(_: Parked) -> None:
+        raise AssertionError("nothing was handed out")
+
+    desk = Desk(offer, give_back, lambda: None, lambda: acking, poll=30)
+    answers = asyncio.gather(*(desk.ask(PopRequest(queue="q")) for _ in range(64)))
+    assert await asyncio.wait_for(answers, 10) == [[]] * 64
+    assert asked == sizes
 
 
 async def test_stopping_answers_everyone_at_once(engine: Engine) -> None:

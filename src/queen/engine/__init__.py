@@ -53,8 +53,8 @@ class Engine:
         self.wake = Wake(database, notify=True)
         self._listener = Listener(listen_url, self.wake.heard) if listen_url else None
         self._pusher = Pusher(database, self.keys, self.wake, lanes=lanes)
-        self._popper = Popper(database, self.keys, self.wake, poll=poll, batch_limit=batch_limit)
         self._acker = Acker(database, self.wake)
+        self._popper = Popper(database, self.keys, self.wake, self._acker.under_way, poll=poll, batch_limit=batch_limit)
         self._transactor = Transactor(database, self._pusher, self.wake)
         self.queues = Queues(database, self.keys, self.wake)
         self.dead_letters = DeadLetters(database, self.keys, self.wake)
@@ -123,10 +123,9 @@ class Engine:
 
     async def ack_messages(self, messages: Sequence[Message]) -> list[Acked]:
         """Everything in these popped messages is done: one acknowledgement per partition."""
+        ordered = messages if len(messages) == 1 else sorted(messages, key=_SEQ)
         last = {
-            (message.partition_id, message.lease_id): message
-            for message in sorted(messages, key=_SEQ)
-            if message.lease_id is not None
+            (message.partition_id, message.lease_id): message for message in ordered if message.lease_id is not None
         }
         return await self._acker.ack_leases(
             [

@@ -18,6 +18,13 @@ SMALL: Final = 64
 MAX_ERROR: Final = 10_000
 _BUSY_DELAYS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25)
 
+_ENDED: Final = Acked(verdict="acked", released=True)
+_BY_STATUS: Final[dict[str, Acked | None]] = {
+    "acked": Acked(verdict="acked"),
+    "lost": Acked(verdict="lost"),
+    "busy": None,
+}
+
 T = TypeVar("T")
 
 
@@ -27,16 +34,17 @@ class Acker:
     def __init__(self, database: Database, wake: Wake) -> None:
         self._database = database
         self._wake = wake
-        # Two, by partition: while one waits for its commit the other gathers and works.
-        self._leases: list[Coalescer[Sequence[LeaseAck], list[Acked | None]]] = [
-            Coalescer(self._leases_together) for _ in range(2)
-        ]
+        self._leases: Coalescer[Sequence[LeaseAck], list[Acked | None]] = Coalescer(self._leases_together)
         self._messages: Coalescer[Sequence[Ack], list[Acked | None]] = Coalescer(self._messages_together)
 
     @property
     def sizes(self) -> list[BatchSizes]:
         """How the micro-batches went."""
-        return [*(lane.sizes for lane in self._leases), self._messages.sizes]
+        return [self._leases.sizes, self._messages.sizes]
+
+    def under_way(self) -> bool:
+        """Whether acknowledgements are being taken right now."""
+        return self._leases.busy or self._messages.busy
 
     async def ack_leases(self, acks: Sequence[LeaseAck]) -> list[Acked]:
         """Everything up to a seq is done, for each lease; a lost lease changes nothing and says so."""
@@ -46,7 +54,7 @@ class Acker:
         async def alone(rest: Sequence[LeaseAck]) -> list[Acked | None]:
             return [answer for ack in rest for answer in await self._leases_once([ack], wait=True)]
 
-        return await _in_turn(acks, self._leases[acks[0].partition_id % 2], alone)
+        return await _in_turn(acks, self._leases, alone)
 
     async def ack(self, acks: Sequence[Ack]) -> list[Acked]:
         """The outcome of single messages, decided once per call, partition and group."""
@@ -77,8 +85,10 @@ class Acker:
 
     async def _leases_together(self, calls: Sequence[Sequence[LeaseAck]]) -> list[list[Acked | None]]:
         flat = [ack for call in calls for ack in call]
-        answers: list[Acked | None] = [None] * len(flat)
+        if len({(ack.partition_id, ack.group) for ack in flat}) == len(flat):
+            return _per_call(calls, await self._leases_once(flat, wait=False))
         # The same lane twice in one statement cannot be decided: each round has every lane at most once.
+        answers: list[Acked | None] = [None] * len(flat)
         rounds: list[dict[tuple[int, str], int]] = []
         for place, ack in enumerate(flat):
             lane = (ack.partition_id, ack.group)
@@ -94,17 +104,23 @@ class Acker:
 
     async def _leases_once(self, acks: Sequence[LeaseAck], *, wait: bool) -> list[Acked | None]:
         rows = await self._database.fetch(query("engine/ack_leases"), *_lease_arguments(acks), wait)
+        answers: list[Acked | None] = [None] * len(acks)
+        released = set()
+        for entry, status, ended, _, queue_id in rows:
+            if ended:
+                released.add(queue_id)
+            answers[entry - 1] = _ENDED if ended else _BY_STATUS[status]
         # Whoever waits hears once per queue, not once per acknowledgement.
-        for queue_id in {row["queue_id"] for row in rows if row["released"]}:
+        for queue_id in released:
             self._wake.ready(None, queue_id, announce=False)
-        return [_unless_busy(row, _lease_acked) for row in sorted(rows, key=_entry)]
+        return answers
 
     async def _messages_together(self, calls: Sequence[Sequence[Ack]]) -> list[list[Acked | None]]:
         return _per_call(calls, await self._messages_once(calls, wait=False))
 
     async def _messages_once(self, calls: Sequence[Sequence[Ack]], *, wait: bool) -> list[Acked | None]:
         rows = await self._database.fetch(query("engine/ack_messages"), *message_arguments(calls), wait, False)
-        return [_unless_busy(row, self._acked) for row in rows]
+        return [None if row["status"] == "busy" else self._acked(row) for row in rows]
 
     def _acked(self, row: Row) -> Acked:
         if row["released"]:
@@ -113,8 +129,7 @@ class Acker:
 
     async def drain(self) -> None:
         """Wait until nothing is under way."""
-        for lane in self._leases:
-            await lane.drain()
+        await self._leases.drain()
         await self._messages.drain()
 
 
@@ -129,19 +144,9 @@ def read_acked(row: Row) -> Acked:
     )
 
 
-def _lease_acked(row: Row) -> Acked:
-    return Acked(verdict="acked" if row["status"] == "acked" else "lost", released=row["released"])
-
-
-def _entry(row: Row) -> int:
-    return int(row["entry"])
-
-
-def _unless_busy(row: Row, read: Callable[[Row], Acked]) -> Acked | None:
-    return None if row["status"] == "busy" else read(row)
-
-
 def _per_call(calls: Sequence[Sequence[T]], answers: Sequence[Acked | None]) -> list[list[Acked | None]]:
+    if len(calls) == len(answers):  # no call is empty, so each had one
+        return [[answer] for answer in answers]
     rest = iter(answers)
     return [[next(rest) for _ in call] for call in calls]
 

@@ -52,6 +52,11 @@ class Coalescer(Generic[Request, Answer]):
     _queue: deque[_Waiting[Request, Answer]] = field(default_factory=deque)
     _worker: asyncio.Task[None] | None = None
 
+    @property
+    def busy(self) -> bool:
+        """Whether a call is under way or about to be."""
+        return self._worker is not None
+
     async def submit(self, request: Request, weight: int = 1) -> Answer:
         """Have one request answered; `weight` counts against the size of a call."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import repeat
 from typing import Final
@@ -26,20 +26,24 @@ _LOOK_AGAIN: Final = 8
 _MARGIN: Final = timedelta(milliseconds=100)
 
 
-def validate(request: PopRequest, batch_limit: int) -> None:
-    """Raise InvalidRequest for what pop cannot do."""
+def validate(request: PopRequest) -> None:
+    """Raise InvalidRequest for a place pop cannot take from; requests at one desk have this in common."""
     if len(request.queue.encode()) > MAX_NAME or "\0" in request.queue:
         raise errors.InvalidRequest("queue", f"queue must be a name of at most {MAX_NAME} bytes without NUL")
     if not request.group or len(request.group.encode()) > MAX_NAME or "\0" in request.group:
         raise errors.InvalidRequest("consumer_group", f"consumerGroup must be a name of 1 to {MAX_NAME} bytes")
     if request.partition is not None and "\0" in request.partition:
         raise errors.InvalidRequest("partition", "partition must not contain NUL")
+    if request.lease_seconds is not None and not 1 <= request.lease_seconds <= 86_400:
+        raise errors.InvalidRequest("lease_seconds", "leaseSeconds must be between 1 and 86400")
+
+
+def validate_size(request: PopRequest, batch_limit: int) -> None:
+    """Raise InvalidRequest for more, or a longer wait, than pop gives."""
     if not 1 <= request.batch <= batch_limit:
         raise errors.InvalidRequest("batch", f"batch must be between 1 and {batch_limit}")
     if not 1 <= request.partitions <= batch_limit:
         raise errors.InvalidRequest("partitions", f"partitions must be between 1 and {batch_limit}")
-    if request.lease_seconds is not None and not 1 <= request.lease_seconds <= 86_400:
-        raise errors.InvalidRequest("lease_seconds", "leaseSeconds must be between 1 and 86400")
     if not 0 <= request.wait <= 300:
         raise errors.InvalidRequest("timeout", "timeout must be between 0 and 300 seconds")
 
@@ -60,10 +64,18 @@ class Popper:
     """Hands out messages for an engine."""
 
     def __init__(
-        self, database: Database, keys: KeyRing, wake: Wake, *, poll: float = 1.0, batch_limit: int = 10_000
+        self,
+        database: Database,
+        keys: KeyRing,
+        wake: Wake,
+        acking: Callable[[], bool],
+        *,
+        poll: float = 1.0,
+        batch_limit: int = 10_000,
     ) -> None:
         self._database = database
         self._keys = keys
+        self._acking = acking
         self._poll = poll
         self._batch_limit = batch_limit
         self._desks: dict[Key, Desk] = {}
@@ -81,10 +93,7 @@ class Popper:
 
     async def pop(self, request: PopRequest) -> list[Message]:
         """Messages for one request; empty when there are none within its wait."""
-        validate(request, self._batch_limit)
-        if not self._handing_out:
-            await asyncio.sleep(0)  # whoever asks again and again must not keep the loop from what is left to do
-            return []
+        validate_size(request, self._batch_limit)
         key = Key(
             request.queue,
             request.group,
@@ -96,8 +105,17 @@ class Popper:
         )
         desk = self._desks.get(key)
         if desk is None:
+            validate(request)
+        if not self._handing_out:
+            await asyncio.sleep(0)  # whoever asks again and again must not keep the loop from what is left to do
+            return []
+        if desk is None:
             desk = self._desks[key] = Desk(
-                lambda parked: self._offer(key, parked), self._give_back, lambda: self._retire(key), self._poll
+                lambda parked: self._offer(key, parked),
+                self._give_back,
+                lambda: self._retire(key),
+                self._acking,
+                self._poll,
             )
         return await desk.ask(request)
 
@@ -198,6 +216,8 @@ class Popper:
         """The messages of one lane."""
         ids, payloads = row["message_ids"], row["payloads"]
         count = len(ids)
+        if count == 1:
+            return [self._message(key, row, lease)]
         broken: list[str | None] = [None] * count
         if row["encrypted"] is not None:
             payloads, broken = self._opened(payloads, row["encrypted"])
@@ -226,6 +246,33 @@ class Popper:
                 strict=False,
             )
         ]
+
+    def _message(self, key: Key, row: Row, lease: UUID | None) -> Message:
+        """The only message of a lane; the same as above in a third of the time."""
+        _, _, _, _, _, expires, partition_id, partition, retries, deliveries, first, seqs, *arrays = row
+        (message_id,), (payload,), (created_at,), names, traces, parents, sealed, subs = arrays
+        broken = None
+        if sealed is not None:
+            (payload,), (broken,) = self._opened([payload], sealed)
+        return Message(
+            key.queue,
+            partition,
+            partition_id,
+            key.group,
+            seqs[0] if seqs else first,
+            message_id,
+            names[0] if names else str(message_id),
+            payload,
+            created_at,
+            traces[0] if traces else None,
+            parents[0] if parents else None,
+            subs[0] if subs else None,
+            retries,
+            deliveries,
+            lease,
+            None if lease is None else expires,
+            broken,
+        )
 
     def _opened(self, payloads: list[str], sealed: list[bool]) -> tuple[list[str], list[str | None]]:
         """Decrypted payloads, and for each the reason when it cannot be."""

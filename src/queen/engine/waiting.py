@@ -14,8 +14,9 @@ from queen.errors import QueenError
 from queen.model import Message, PopRequest
 
 TOGETHER: Final = 256
-# Enough to keep the database busy while answers are read, few enough for arrivals to gather.
-LANES: Final = 2
+# Calls under way, of pops and acks together: enough to keep the database busy while answers are read, few enough
+# for arrivals to gather. Consumers that pop and ack then fall into two crowds that take turns.
+CALLS: Final = 2
 CROWD: Final = 16
 NIL: Final = UUID(int=0)
 # A wake-up asks for this many first; only if all of them got something does it ask for more.
@@ -58,11 +59,13 @@ class Desk:
         offer: Callable[[Sequence[Parked]], Awaitable[Offer]],
         give_back: Callable[[Parked], Awaitable[None]],
         retire: Callable[[], None],
+        acking: Callable[[], bool],
         poll: float,
     ) -> None:
         self._offer = offer
         self._give_back = give_back
         self._retire = retire
+        self._acking = acking
         self._poll = poll
         self._loop = asyncio.get_running_loop()
         self._fresh: deque[Parked] = deque()
@@ -120,7 +123,8 @@ class Desk:
 
     def _start(self) -> None:
         self._starting = False
-        while len(self._calls) < LANES and (batch := self._take()):
+        free = CALLS - self._acking()
+        while len(self._calls) < free and (batch := self._take(alone=free == CALLS and not self._calls)):
             task = asyncio.create_task(self._serve(batch), name="queen-pop")
             self._calls.add(task)
             task.add_done_callback(self._called)
@@ -132,10 +136,10 @@ class Desk:
         self._calls.discard(task)
         self._start_soon()
 
-    def _take(self) -> list[Parked]:
+    def _take(self, *, alone: bool) -> list[Parked]:
         batch: list[Parked] = []
-        # A crowd is split over the calls there may be, so that the database works on one while we read the other.
-        limit = TOGETHER if self._calls or len(self._fresh) <= CROWD else (len(self._fresh) + 1) // LANES
+        # With nothing under way a crowd is split, so that the database works on one part while we read the other.
+        limit = (len(self._fresh) + 1) // CALLS if alone and len(self._fresh) > CROWD else TOGETHER
         while self._fresh and len(batch) < min(limit, TOGETHER):
             waiting = self._fresh.popleft()
             if not waiting.answer.done():
