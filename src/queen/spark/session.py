@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from queen.spark.home import spark_home
 from queen.spark.java import find_home
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ def environment(master: str, given: Mapping[str, str] = os.environ) -> dict[str,
     lacking = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     if master.startswith("local"):
         lacking["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if master.startswith(("local", "spark:")) and (quick := spark_home()):
+        lacking["SPARK_HOME"] = str(quick)
     home = find_home(given)
     found = {name: value for name, value in lacking.items() if name not in given}
     return found | ({"JAVA_HOME": str(home)} if home else {})
