@@ -38,6 +38,15 @@ def scratch() -> Iterator[Path]:
         yield path
 
 
+@pytest.fixture(scope="session")
+def quick_java(pytestconfig: pytest.Config) -> None:
+    """Every JVM started from here on starts quickly, in this process or in those it starts."""
+    from tests.spark.support.java import hurry
+
+    assert pytestconfig.cache is not None
+    hurry(pytestconfig.cache.mkdir("spark-classes"))
+
+
 def pytest_configure() -> None:
     name_run()
 

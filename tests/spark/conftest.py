@@ -24,7 +24,8 @@ SMALL = {
 def go_together(items: list[pytest.Item], folder: Path) -> None:
     """All tests with Spark go to one worker: two sessions at once would need twice the memory and time."""
     for item in items:
-        if folder in item.path.parents:
+        if folder in item.path.parents and isinstance(item, pytest.Function):
+            item.fixturenames.insert(0, "quick_java")
             item.add_marker(pytest.mark.xdist_group("spark"))
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(300))
@@ -35,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(quick_java: None) -> Iterator[SparkSession]:
     """The session that most tests share. Its workers know the key of encrypted queues; this process does not."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("QUEEN_ENCRYPTION_KEY", KEY)
