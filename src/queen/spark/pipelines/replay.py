@@ -51,15 +51,14 @@ def replay(context: Context) -> Outcome:
         database.close()
 
 
-def select(messages: DataFrame, queue: str, period: Period, where: str) -> DataFrame:
-    """The messages chosen."""
+def select(messages: DataFrame, queue: str, period: Period) -> DataFrame:
+    """The messages of a queue and period."""
     chosen: Column = f.col("queue") == queue
     if period.start is not None:
         chosen &= f.col("created_at") >= f.lit(period.start)
     if period.end is not None:
         chosen &= f.col("created_at") < f.lit(period.end)
-    found = messages.where(chosen)
-    return found.where(where) if where else found
+    return messages.where(chosen)
 
 
 def count_by_partition(messages: DataFrame) -> DataFrame:
@@ -143,9 +142,10 @@ class Replay:
 
     def _chosen(self, files: list[File]) -> DataFrame:
         context = self._context
-        read = context.lake.read(context.spark, MESSAGES, files)
-        found = select(read, self._queue, context.period, context.options["where"])
-        return unsealed(found) if any(file.sealed for file in files) else found
+        found = select(context.lake.read(context.spark, MESSAGES, files), self._queue, context.period)
+        if any(file.sealed for file in files):
+            found = unsealed(found)
+        return found.where(context.options["where"]) if context.options["where"] else found
 
     def _count(self, files: list[File]) -> Outcome:
         counted = count_by_partition(self._chosen(files)).collect()
