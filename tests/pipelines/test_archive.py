@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime
 
 import pytest
 
 import queen
+from queen.durable import Worker, WorkflowClient, WorkflowContext, activity, open_provider, workflow
 from queen.spark.errors import SparkError
 from tests.pipelines.support.lakes import Pond
 
@@ -57,7 +59,7 @@ def test_messages_cleared_before_they_were_archived_are_told(pond: Pond) -> None
     assert pond.contents("orders") == {"p0": [*range(1, 6), *range(11, 16)]}
 
 
-def test_deliveries_dead_letters_and_workflow_events_come_too(pond: Pond) -> None:
+def test_deliveries_and_dead_letters_come_too(pond: Pond) -> None:
     queues = pond.queues
     queues.fill("orders", partitions=1, per_partition=5)
     with queen.connect_sync(queues.url) as client:
@@ -69,5 +71,50 @@ def test_deliveries_dead_letters_and_workflow_events_come_too(pond: Pond) -> Non
     assert expected > 0
     assert deliveries.count() == expected
     assert pond.lake.read(pond.spark, "dead_letters").count() == 1
-    assert pond.lake.read(pond.spark, "workflow_history").count() == 0
+    assert pond.run("archive").rows == 0
+
+
+@activity
+async def double(number: int) -> int:
+    return number * 2
+
+
+@workflow
+async def doubling(ctx: WorkflowContext, number: int) -> int:
+    return await ctx.activity(double, number)
+
+
+@workflow
+async def waiting(ctx: WorkflowContext) -> int:
+    return await ctx.event("go", int)
+
+
+async def work_through(url: str) -> None:
+    """Two workflows end, a third waits for ever."""
+    async with (
+        await open_provider(url) as provider,
+        Worker(provider, workflows=[doubling, waiting], activities=[double]),
+    ):
+        client = WorkflowClient(provider)
+        handles = [await client.start(doubling, number, id=f"w-{number}") for number in range(2)]
+        await client.start(waiting, id="w-waits")
+        assert [await handle.result() for handle in handles] == [0, 2]
+
+
+HISTORY = """select h.instance, h.event_id, h.kind, h.data, e.status from queen_durable.history h
+               join queen_durable.executions e using (instance, execution_id)
+              where h.instance <> 'w-waits' order by 1, 2"""
+
+
+def test_the_history_of_workflows_comes_when_they_have_ended(pond: Pond) -> None:
+    asyncio.run(work_through(pond.queues.url))
+    stored = pond.queues.rows(HISTORY)
+    assert {row[2] for row in stored} >= {"OrchestrationStarted", "ActivityCompleted", "OrchestrationCompleted"}
+    assert pond.run("archive").figures["workflow_history"] == len(stored)
+    rows = pond.lake.read(pond.spark, "workflow_history").orderBy("instance", "event_id").collect()
+    assert [(row.instance, row.event_id, row.kind, row.data, row.status) for row in rows] == stored
+    assert {row.workflow for row in rows} == {"doubling"}
+    assert all(row.started_at <= row.completed_at for row in rows)
+    (place,) = (pond.path / "data" / "workflow_history").iterdir()
+    assert place.name == "workflow=doubling"
     assert pond.run("archive").rows == 0
