@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from queen.cli import main
 from queen.spark.errors import SparkError
@@ -105,6 +105,37 @@ def test_sql_over_the_lake_from_the_terminal(pond: Pond) -> None:
     assert (refused.exit_code, "nonsense" in refused.output) == (2, True)
     verified = CliRunner().invoke(main, ["lake", "verify", "--lake", str(pond.path), "--url", pond.queues.url])
     assert (verified.exit_code, "8 rows in" in verified.output) == (0, True)
+
+
+def test_a_lake_that_is_gone_is_forgotten(pond: Pond) -> None:
+    queues = pond.queues
+    options = {"retention_enabled": True, "retention_seconds": 1, "archive": True}
+    queues.rows("select from queen.configure('orders', %s)", json.dumps(options))
+    queues.fill("orders", partitions=1, per_partition=5)
+    pond.run("archive")
+    queues.fill("orders", partitions=1, per_partition=5)
+    queues.rows("update queen.messages set created_at = created_at - interval '1 hour' returning 1")
+    retain = "select sum(queen.retain_partition(id)) from queen.partitions"
+    assert queues.value(retain) == 5
+
+    def forget(*arguments: str) -> Result:
+        return CliRunner().invoke(main, ["lake", "forget", *arguments, "--url", queues.url])
+
+    known = [json.loads(line) for line in forget().output.splitlines()]
+    assert {(each["lake"], each["place"]) for each in known} == {(pond.lake.identity.id, pond.lake.place)}
+    assert {each["source"]: each["pos"] for each in known}["messages"] == pond.lake.state().reaches["messages"].pos
+    unknown = forget("11111111-1111-1111-1111-111111111111")
+    assert (unknown.exit_code, "knows no lake" in unknown.output) == (1, True)
+    refused = forget("nonsense")
+    assert (refused.exit_code, "not a valid UUID" in refused.output) == (2, True)
+    assert queues.value(retain) == 0, "it still waits"
+    assert forget(pond.lake.identity.id).exit_code == 0
+    assert "no lake holds retention back" in forget("-o", "table").output
+    assert queues.value(retain) == 0, "with no lake at all nothing is removed"
+    second = Pond(pond.spark, queues, pond.path.with_name("second"))
+    second.run("archive")
+    assert queues.value(retain) == 5
+    assert second.contents("orders") == {"p0": [*range(6, 11)]}
 
 
 def file(name: str) -> File:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import asdict
+from uuid import UUID
 
 import click
 
@@ -89,9 +90,9 @@ def compact(place: Place) -> None:
 
 
 @command.command()
-@click.argument("lake_id", required=False)
+@click.argument("lake_id", required=False, type=click.UUID)
 @placed
-def forget(place: Place, lake_id: str | None) -> None:
+def forget(place: Place, lake_id: UUID | None) -> None:
     """Let retention no longer wait for a lake that is gone; without an id, list those it waits for."""
     from queen.spark.database import Database  # noqa: PLC0415 - costly to load, and only when used
 
@@ -101,9 +102,9 @@ def forget(place: Place, lake_id: str | None) -> None:
             if lake_id is None:
                 place.rows(database.rows("lake/positions"), "no lake holds retention back")
                 return
-            gone = database.rows("lake/forget_lake", lake=lake_id)
+            gone = database.rows("lake/forget_lake", lake=str(lake_id))
         finally:
             database.close()
     if not gone:
         raise click.ClickException(f"the database knows no lake {lake_id}")
-    place.done(f"{lake_id} forgotten", lake=lake_id)
+    place.done(f"{lake_id} forgotten", lake=str(lake_id))
