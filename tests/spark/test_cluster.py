@@ -76,8 +76,8 @@ def test_a_worker_killed_in_the_middle_of_a_write_changes_nothing(
     queues.fill("in", partitions=100, per_partition=200)
     command = python(Path(relay.__file__), queues.url, tmp_path, cluster.url)
     with Process(command, tmp_path / "log", {"SPARK_LOCAL_IP": "127.0.0.1"}) as driver:
-        wait_for(lambda: queues.rows("select from queen.sink_batches") or not driver.running, limit=400)
-        wait_for(lambda: staging(queues) or not driver.running, limit=200, pause=0.001)
+        wait_for(lambda: queues.rows("select from queen.sink_batches") or not driver.running, limit=400, pause=0.05)
+        wait_for(lambda: staging(queues) or not driver.running, limit=200, pause=0.002)
         assert driver.running, (tmp_path / "log").read_text()[-3000:]
         kill_worker(cluster.workers[0])
         assert driver.wait(500) == 0, (tmp_path / "log").read_text()[-3000:]

@@ -36,7 +36,7 @@ def relay_with_kills(queues: Queues, directory: Path, partitions: int, each: int
         before = batches_stored(queues)
         enough = before + chance.randint(1, 2)
         with Process(command, log) as driver:
-            wait_for(partial(come_to, queues, enough, driver), limit=400)
+            wait_for(partial(come_to, queues, enough, driver), limit=400, pause=0.05)
             assert driver.running, log.read_text()[-3000:]
             with pytest.raises(subprocess.TimeoutExpired):
                 driver.wait(chance.random() * 0.8)
