@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,6 +49,39 @@ def store() -> Store:
 @pytest.fixture
 def buffer(tmp_path: Path, store: Store) -> Buffer:
     return Buffer(tmp_path / "buffer", KeyRing(), store)
+
+
+async def test_who_comes_while_it_is_drained_waits_for_that(tmp_path: Path) -> None:
+    """A drain would never end if more were kept meanwhile than it stores."""
+    going_on = asyncio.Event()
+
+    async def store(_: Sequence[NewMessage]) -> None:
+        await going_on.wait()
+
+    buffer = Buffer(tmp_path / "buffer", KeyRing(), store)
+    await buffer.append([message(1)])
+    assert await buffer.behind([message(2)], limit=60), "nobody drains: no reason to wait"
+    drain = asyncio.create_task(buffer.drain())
+    assert await buffer.behind([message(2)], limit=0.05), "the drain takes too long"
+    assert not await buffer.behind([message(2, partition="other")], limit=0)
+    waiting = asyncio.create_task(buffer.behind([message(2)], limit=60))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    going_on.set()
+    assert not await asyncio.wait_for(waiting, 10)
+    assert await drain == 1
+
+
+async def test_a_drain_that_fails_keeps_nobody_waiting(buffer: Buffer, store: Store) -> None:
+    first = message(1)
+    await buffer.append([first])
+    assert first.id is not None
+    store.refuse[first.id] = errors.StoreUnavailable("gone again")
+    drain = asyncio.create_task(buffer.drain())
+    await asyncio.sleep(0)
+    assert await asyncio.wait_for(buffer.behind([message(2)], limit=60), 10)
+    with pytest.raises(errors.StoreUnavailable):
+        await drain
 
 
 async def test_records_are_stored_in_order_and_the_file_goes(buffer: Buffer, store: Store, tmp_path: Path) -> None:

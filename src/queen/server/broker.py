@@ -104,7 +104,7 @@ class Broker:
 
     async def push(self, items: Sequence[NewMessage]) -> list[Pushed] | None:
         """Store messages that have their ids, or keep them in the disk buffer and answer None."""
-        if self.watch.up and not self.watch.modes.push and not self.buffer.holds(items):
+        if self.watch.up and not self.watch.modes.push and not await self.buffer.behind(items):
             try:
                 return await self._while_up(items)
             except errors.SchemaOutdated:

@@ -15,6 +15,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,7 @@ from queen.server.segment import Segment, adopt, begin, decode_record, encode_re
 Lane = tuple[str, str]
 Store = Callable[[Sequence[NewMessage]], Awaitable[object]]
 CHUNK: Final = 500
+CATCH_UP: Final = 1.0
 MAX_EXPONENT: Final = 131_000
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 _EXPONENT: Final = re.compile(r"[eE][+-]?(\d{5,18})")
@@ -59,6 +61,7 @@ class Buffer:
         self._lanes: Counter[Lane] = Counter()
         self._writer: Coalescer[bytes, None] = Coalescer(self._append, limit=1_000_000)
         self._draining = asyncio.Lock()
+        self._went_on = asyncio.Event()
         self._file = asyncio.Lock()
         self._failed = 0
         self._healthy = True
@@ -78,6 +81,20 @@ class Buffer:
     def holds(self, items: Sequence[NewMessage]) -> bool:
         """Tell whether a partition of these messages still waits here, so that they must queue behind."""
         return bool(self._lanes) and any((item.queue, item.partition) in self._lanes for item in items)
+
+    async def behind(self, items: Sequence[NewMessage], limit: float = CATCH_UP) -> bool:
+        """Tell whether these messages must queue behind others here, after giving a drain some time to store those.
+
+        Without that a drain never ends while more arrives than it stores: writing a file is quicker.
+        """
+        end = asyncio.get_running_loop().time() + limit
+        while self.holds(items):
+            left = end - asyncio.get_running_loop().time()
+            if left <= 0 or not self._draining.locked():
+                return True
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._went_on.wait(), left)
+        return False
 
     async def adopt(self) -> int:
         """Take over files whose process is gone; returns how many messages came with them."""
@@ -132,15 +149,24 @@ class Buffer:
         Stops at the first failure of the database (QueenError); what is left is for the next time.
         """
         drained = 0
-        async with self._draining:
-            while self._segments:
-                segment = self._segments[0]
-                lines = await asyncio.to_thread(segment.read, CHUNK)
-                if lines:
-                    drained += await self._store_lines(segment, lines)
-                else:
-                    await self._retire(segment)
+        try:
+            async with self._draining:
+                while self._segments:
+                    segment = self._segments[0]
+                    lines = await asyncio.to_thread(segment.read, CHUNK)
+                    if lines:
+                        drained += await self._store_lines(segment, lines)
+                        self._tell()
+                    else:
+                        await self._retire(segment)
+        finally:
+            self._tell()
         return drained
+
+    def _tell(self) -> None:
+        """Let those look again who wait for the drain."""
+        self._went_on.set()
+        self._went_on = asyncio.Event()
 
     async def _retire(self, segment: Segment) -> None:
         async with self._file:
