@@ -7,11 +7,12 @@ others of their lane were being worked on.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from queen.spark.errors import SparkError
@@ -143,7 +144,7 @@ def hot_keys(messages: DataFrame, keys: Mapping[str, Sequence[str]], limits: Lim
 def suggested(
     messages: DataFrame, hot: Sequence[Mapping[str, Any]], fields: Mapping[str, Sequence[str]], limits: Limits
 ) -> list[dict[str, Any]]:
-    """For each hot partition the coarsest field of its payloads that would break it up."""
+    """For each hot partition the coarsest field of its payloads that would break it up, or else what does most."""
     if not hot:
         return []
     names = messages.sparkSession.createDataFrame(
@@ -154,15 +155,21 @@ def suggested(
     rows = parts.groupBy("queue", "partition", "field").agg(
         F.count("*").alias("lanes"), F.max("count").alias("largest")
     )
-    weights = {(each["queue"], each["partition"]): each for each in hot}
-    best: dict[tuple[str, str], dict[str, Any]] = {}
+    ways: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in sorted(rows.collect(), key=lambda row: (row["lanes"], row["largest"], row["field"])):
-        lane = (row["queue"], row["partition"])
-        enough = row["largest"] <= limits.factor * weights[lane]["median"]
-        if 2 <= row["lanes"] <= MANY and enough and lane not in best:
-            share = row["largest"] / weights[lane]["messages"]
-            best[lane] = {"field": row["field"], "lanes": row["lanes"], "largest_share": share}
-    return [{"queue": queue, "partition": partition, **found} for (queue, partition), found in best.items()]
+        if 2 <= row["lanes"] <= MANY:
+            ways[row["queue"], row["partition"]].append(row)
+    weights = {(each["queue"], each["partition"]): each for each in hot}
+    return [split(weights[lane], found, limits) for lane, found in ways.items()]
+
+
+def split(hot: Mapping[str, Any], ways: Sequence[Row], limits: Limits) -> dict[str, Any]:
+    """The best of the ways to split a hot partition; they come with the coarsest first."""
+    enough = [way for way in ways if way["largest"] <= limits.factor * hot["median"]]
+    best = enough[0] if enough else min(ways, key=lambda way: way["largest"])
+    share = best["largest"] / hot["messages"]
+    lane = {name: hot[name] for name in ("queue", "partition")}
+    return {**lane, "field": best["field"], "lanes": best["lanes"], "largest_share": share, "enough": bool(enough)}
 
 
 def heat(messages: DataFrame) -> Iterator[dict[str, Any]]:
