@@ -3,64 +3,101 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import psycopg
 import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
 
-from tests.pipelines.support.figures import KEYS, RANKS, Figures, frame
+from queen.cli import main
+from tests.pipelines.support.figures import KEYS, RANKS, Figures, differences, frame
+from tests.spark.support.processes import Process
+from tests.spark.test_cluster import Cluster
 from tests.support.postgres import TEMPLATE, Postgres
 
 SIZES = [20_000, pytest.param(200_000, marks=[pytest.mark.scale, pytest.mark.timeout(1800)])]
-# The machine code of a short run is not worth optimising.
-QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+SMALL = ["--conf", "spark.executor.memory=600m", "--conf", "spark.driver.memory=800m"]
+VARYING = ("run", "commit", "files", "swept", "path", "bytes")
+"""Which run it was, how its rows are cut into files, where its page is, and how long with the time it was written."""
+ROLLUPS = "select * from queen.rollups order by queue, grain, bucket, partition, consumer_group"
+LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1"}
 pytestmark = pytest.mark.timeout(400)
 
 
 @dataclass(frozen=True)
 class Analysed:
-    """A shop and what was found in it."""
+    """A shop, what `queen pipeline run` printed of each pipeline, and the report it wrote."""
 
     url: str
     planted: dict[str, Any]
-    report: dict[str, dict[str, list[dict[str, Any]]]]
-    page: Path
+    printed: dict[str, dict[str, Any]]
+
+    @cached_property
+    def page(self) -> str:
+        return Path(self.printed["report"]["path"]).read_text(encoding="utf-8")
+
+    @cached_property
+    def report(self) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        match = re.search(r'id="figures">(.*?)</script>', self.page, re.DOTALL)
+        assert match is not None
+        found: dict[str, dict[str, list[dict[str, Any]]]] = json.loads(match[1])["found"]
+        return found
+
+    @property
+    def figures(self) -> dict[str, dict[str, Any]]:
+        return {
+            name: {key: value for key, value in printed.items() if key not in VARYING}
+            for name, printed in self.printed.items()
+        }
 
     def rows(self, pipeline: str, kind: str) -> list[dict[str, Any]]:
         return self.report[pipeline][kind]
 
 
-def queen(*arguments: str, timeout: float = 1500) -> str:
-    command = [sys.executable, "-m", "queen", *arguments]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("QUEEN_D")} | QUICK
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=timeout)
-    assert done.returncode == 0, done.stderr[-4000:]
+def queen(*arguments: str) -> str:
+    """What a command prints."""
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
     return done.stdout
 
 
-def analyse(url: str, lake: Path, *demo: str, partitions: str = "minute") -> Analysed:
+def run(url: str, lake: Path, planted: dict[str, Any], master: str) -> list[str]:
+    """The command that runs every pipeline on a shop; on one with nothing planted, those that might find something."""
+    known = ",".join(trace["trace_id"] for trace in planted["known_traces"])
+    names = ["all", "reconcile"] if planted["hot_keys"] else ["archive", "traces", "triage", "skew", "report"]
+    return [
+        "pipeline", "run", *names, "--once", "--lake", str(lake), "--url", url, "--master", master,
+        "--option", f"traces={known}", "-o", "json",
+    ]  # fmt: skip
+
+
+def printed(text: str) -> dict[str, dict[str, Any]]:
+    """What was printed of each pipeline."""
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    return {line["pipeline"]: line for line in lines}
+
+
+def analyse(url: str, lake: Path, *demo: str) -> Analysed:
     """Make a shop, and run every pipeline on it as an operator would."""
     planted = json.loads(queen("demo", "--url", url, "--days", "7", "-o", "json", *demo))
-    known = ",".join(trace["trace_id"] for trace in planted["known_traces"])
-    ran = queen(
-        "pipeline", "run", "all", "--once", "--lake", str(lake), "--url", url, "--master", "local[2]",
-        "--option", f"traces={known}", "--option", f"partitions={partitions}", "-o", "json",
-    )  # fmt: skip
-    page = Path(json.loads(ran.splitlines()[-1])["path"])
-    match = re.search(r'id="figures">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)
-    assert match is not None
-    return Analysed(url, planted, json.loads(match[1])["found"], page)
+    return Analysed(url, planted, printed(queen(*run(url, lake, planted, "local[2]"))))
 
 
 @pytest.fixture(scope="module", params=SIZES, ids=["small", "full"])
-def shop(request: pytest.FixtureRequest, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def shop(
+    request: pytest.FixtureRequest, spark: SparkSession, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Analysed]:
+    """A shop analysed in the session of the tests."""
     with postgres.scratch(TEMPLATE) as url:
         yield analyse(url, tmp_path_factory.mktemp("shop") / "lake", "--messages", str(request.param))
 
@@ -151,7 +188,6 @@ def test_every_planted_fault_is_found_and_no_other(shop: Analysed) -> None:
     named = [(one["queue"], one["field"], one["key"], one["messages"]) for one in planted["hot_keys"]]
     assert hot == {(queue, key, count) for queue, field, key, count in named if field == "partition"}
     assert keys == {each for each in named if each[1] != "partition"}
-    assert all(row["split"]["field"] == "store" for row in shop.rows("skew", "hot_partitions"))
 
     dead = [row for row in shop.rows("triage", "clusters") if row["kind"] == "dead"]
     assert sorted((row["queue"], row["version"], row["error"], row["count"]) for row in dead) == sorted(
@@ -163,6 +199,14 @@ def test_every_planted_fault_is_found_and_no_other(shop: Analysed) -> None:
         (row["queue"], row["partition"], row["consumer_group"], row["held_by"]) for row in shop.rows("skew", "blocked")
     ]
     assert blocked == [(one["queue"], one["partition"], one["group"], one["seq"]) for one in planted["blocked_lanes"]]
+
+
+def test_hot_partitions_are_split_by_what_splits_them_best(shop: Analysed, figures: Figures) -> None:
+    found = shop.rows("skew", "hot_partitions")
+    for row in found:
+        split = row["split"]
+        assert (split["field"], split["lanes"], split["enough"]) == figures.split(row["queue"], row["partition"])
+    assert "store" in {row["split"]["field"] for row in found}
 
 
 def test_gini_and_counts_per_queue(shop: Analysed, figures: Figures) -> None:
@@ -179,10 +223,30 @@ def test_redriving_a_cluster_by_its_command_takes_what_it_says(shop: Analysed) -
             assert told["matched"] == row["count"] + redrive["also"]
 
 
-def test_nothing_is_reported_of_a_plain_shop(postgres: Postgres, tmp_path: Path) -> None:
-    with postgres.scratch(TEMPLATE) as url:
-        plain = analyse(url, tmp_path / "lake", "--messages", "5000", "--plain", partitions="none")
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with ExitStack() as stack:
+        yield Cluster(tmp_path, stack)
+
+
+def test_a_cluster_of_three_processes_gives_the_same_figures(shop: Analysed, cluster: Cluster, tmp_path: Path) -> None:
+    stored = frame(shop.url, ROLLUPS)
+    with psycopg.connect(shop.url) as connection:
+        connection.execute("truncate queen.rollups")
+    command = run(shop.url, tmp_path / "lake", shop.planted, cluster.url)
+    with Process([sys.executable, "-m", "queen", *command, *SMALL], tmp_path / "log", LOOPBACK) as driver:
+        assert driver.wait(1500) == 0, driver.log.read_text()[-4000:]
+    there = Analysed(shop.url, shop.planted, printed(driver.log.read_text()))
+    assert [*there.figures] == ["archive", "rollups", "traces", "triage", "skew", "report", "reconcile"]
+    assert list(differences(shop.figures, there.figures)) == []
+    assert list(differences(shop.report, there.report)) == []
+    pd.testing.assert_frame_equal(frame(shop.url, ROLLUPS), stored, check_exact=True)
+
+
+@pytest.mark.usefixtures("spark")
+def test_nothing_is_reported_of_a_plain_shop(database: str, tmp_path: Path) -> None:
+    plain = analyse(database, tmp_path / "lake", "--messages", "5000", "--plain")
     assert sum(row["messages"] for row in plain.rows("skew", "queues")) == 5000
     assert plain.rows("skew", "hot_partitions") == plain.rows("skew", "hot_keys") == plain.rows("skew", "blocked") == []
     assert plain.rows("triage", "clusters") == plain.rows("traces", "broken") == []
-    assert "Nothing stands out" in plain.page.read_text(encoding="utf-8")
+    assert "Nothing stands out" in plain.page

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
+from math import isclose
 from typing import Any
 
 import pandas as pd
@@ -127,6 +129,37 @@ class Figures:
             queue: sum(abs(a - b) for a in found for b in found) / (2 * len(found) * sum(found))
             for queue, found in counts.items()
         }
+
+    def split(self, queue: str, partition: str) -> tuple[str, int, bool]:
+        """The field that splits a partition best, into how many lanes, and whether none of them is hot then."""
+        mine = self.journeys[self.journeys.queue == queue].drop_duplicates(["partition", "seq"])
+        rows = frame(
+            self.url,
+            f"""select m.payload
+                  from queen.messages m join queen.partitions p on p.id = m.partition_id
+                  join queen.queues q on q.id = p.queue_id where q.name = '{queue}' and p.name = '{partition}'""",
+        )
+        payloads = pd.DataFrame(list(rows.payload))
+        counts = {str(name): payloads[name].value_counts() for name in payloads}
+        ways = sorted((len(n), int(n.max()), name) for name, n in counts.items() if 2 <= len(n) <= 1000)
+        enough = [way for way in ways if way[1] <= 4 * mine.groupby("partition").size().median()]
+        lanes, _, name = enough[0] if enough else min(ways, key=lambda way: way[1])
+        return name, lanes, bool(enough)
+
+
+def differences(one: Any, other: Any, place: str = "") -> Iterator[str]:
+    """Where two figures differ; sums of fractions may differ in their last digits, by the order of adding."""
+    match one, other:
+        case dict(), dict():
+            for name in one.keys() | other.keys():
+                yield from differences(one.get(name), other.get(name), f"{place}/{name}")
+        case list(), list() if len(one) == len(other):
+            for number, (mine, yours) in enumerate(zip(one, other, strict=True)):
+                yield from differences(mine, yours, f"{place}/{number}")
+        case float(), float() if isclose(one, other, rel_tol=1e-12):
+            return
+        case _ if one != other:
+            yield f"{place}: {one!r} is not {other!r}"
 
 
 def timed(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
