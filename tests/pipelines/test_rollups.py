@@ -17,7 +17,7 @@ from tests.pipelines.support.frames import START, Tables, at, rows
 from tests.pipelines.support.lakes import Pond
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def shop(spark: SparkSession) -> Tables:
     """Two lanes: one with a batch, a failure and a dead letter; one that nobody ever reads."""
     tables = Tables(spark)
@@ -31,8 +31,15 @@ def shop(spark: SparkSession) -> Tables:
     return tables
 
 
-def complete(found: DataFrame, tables: Tables, finest: str) -> DataFrame:
-    return filled(found, in_buckets(events(found, tables.deliveries), finest))
+def complete(tables: Tables) -> DataFrame:
+    found = journeys(tables.messages, tables.deliveries, tables.letters).cache()
+    return filled(found, in_buckets(events(found, tables.deliveries), "minute"))
+
+
+@pytest.fixture(scope="module")
+def buckets(shop: Tables) -> DataFrame:
+    """The rollups of the shop, worked out once."""
+    return complete(shop).cache()
 
 
 def test_batches_come_down_to_messages(shop: Tables) -> None:
@@ -63,12 +70,11 @@ def test_a_seek_back_does_not_finish_twice(spark: SparkSession) -> None:
     assert {row["attempts"] for row in found} == {2}
 
 
-def test_every_bucket_has_its_figures(shop: Tables) -> None:
-    found = journeys(shop.messages, shop.deliveries, shop.letters)
-    buckets = rows(complete(found, shop, "minute"))
+def test_every_bucket_has_its_figures(buckets: DataFrame) -> None:
+    every = rows(buckets)
     mine = {
         (row["bucket"].timestamp() - START.timestamp(), row["partition"]): row
-        for row in buckets
+        for row in every
         if row["queue"] == "a" and row["grain"] == "minute"
     }
     assert sorted(mine) == [(0, ""), (0, "p"), (60, ""), (60, "p"), (120, ""), (120, "p")]
@@ -83,23 +89,22 @@ def test_every_bucket_has_its_figures(shop: Tables) -> None:
     assert mine[0, "p"]["bytes_in"] == 2 * len('{"n": 1}')
     assert mine[0, "p"]["wait_p95_ms"] == pytest.approx(19_500)
     assert mine[0, "p"]["wait_p99_ms"] == pytest.approx(19_900)
-    hours = [row for row in buckets if row["queue"] == "a" and row["grain"] == "hour" and row["partition"] == "p"]
+    hours = [row for row in every if row["queue"] == "a" and row["grain"] == "hour" and row["partition"] == "p"]
     assert [(row["messages_in"], row["messages_out"], row["lag"]) for row in hours] == [(4, 3, 0)]
 
 
-def test_a_queue_without_a_group_has_rows_of_its_own(shop: Tables) -> None:
-    found = journeys(shop.messages, shop.deliveries, shop.letters)
-    buckets = [row for row in rows(complete(found, shop, "minute")) if row["queue"] == "b"]
-    assert {row["consumer_group"] for row in buckets} == {""}
-    assert {(row["messages_in"], row["messages_out"], row["lag"]) for row in buckets} == {(1, 0, None)}
+def test_a_queue_without_a_group_has_rows_of_its_own(buckets: DataFrame) -> None:
+    mine = [row for row in rows(buckets) if row["queue"] == "b"]
+    assert {row["consumer_group"] for row in mine} == {""}
+    assert {(row["messages_in"], row["messages_out"], row["lag"]) for row in mine} == {(1, 0, None)}
 
 
 @pytest.mark.parametrize(("finest", "grains"), [("hour", {"hour", "day"}), ("day", {"day"}), ("none", set())])
 def test_single_partitions_may_be_kept_coarser(shop: Tables, finest: str, grains: set[str]) -> None:
     found = journeys(shop.messages, shop.deliveries, shop.letters)
-    buckets = rows(complete(found, shop, finest))
-    assert {row["grain"] for row in buckets if row["partition"]} == grains
-    assert {row["grain"] for row in buckets if not row["partition"]} == {"minute", "hour", "day"}
+    places = rows(in_buckets(events(found, shop.deliveries), finest).select("partition", "grain"))
+    assert {row["grain"] for row in places if row["partition"]} == grains
+    assert {row["grain"] for row in places if not row["partition"]} == {"minute", "hour", "day"}
 
 
 def test_an_open_backlog_grows_older(spark: SparkSession) -> None:
@@ -108,19 +113,15 @@ def test_an_open_backlog_grows_older(spark: SparkSession) -> None:
     tables.message("a/q", 1, 10)
     tables.message("a/q", 2, 70)
     tables.deliver("a/q", "g", (1, 1), 20, 65)
-    found = journeys(tables.messages, tables.deliveries, tables.letters)
-    buckets = rows(complete(found, tables, "minute"))
     queue = {
         row["bucket"].timestamp() - START.timestamp(): (row["lag"], row["backlog_age_ms"])
-        for row in buckets
+        for row in rows(complete(tables))
         if row["grain"] == "minute" and not row["partition"]
     }
     assert queue == {0: (2, 55_000), 60: (2, 115_000)}
 
 
-def test_only_what_the_watermark_leaves_open_is_written_again(shop: Tables) -> None:
-    found = journeys(shop.messages, shop.deliveries, shop.letters)
-    buckets = complete(found, shop, "none")
+def test_only_what_the_watermark_leaves_open_is_written_again(buckets: DataFrame) -> None:
     kept = rows(wanted(buckets, Period(), at(60)))
     minutes = {row["bucket"].timestamp() - START.timestamp() for row in kept if row["grain"] == "minute"}
     assert minutes == {60, 120}
