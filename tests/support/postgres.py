@@ -9,8 +9,8 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -28,12 +28,15 @@ MAJOR = int(os.environ.get("QUEEN_TEST_PG_MAJOR", "18"))
 HASTY: Mapping[str, str] = {"fsync": "off", "full_page_writes": "off", "max_connections": "400"}
 
 
-@dataclass(frozen=True, slots=True)
 class Postgres:
     """The server of this test run."""
 
-    url: str
-    server: EmbeddedServer | None = None
+    def __init__(self, url: str, server: EmbeddedServer | None = None) -> None:
+        self.url = url
+        self.server = server
+        # One thread, so that what it is given is done in that order.
+        self._aside = ThreadPoolExecutor(1, "databases")
+        self._next: dict[str, Future[str]] = {}
 
     def dsn(self, database: str) -> str:
         """The address of one of its databases."""
@@ -41,13 +44,31 @@ class Postgres:
 
     @contextmanager
     def scratch(self, template: str) -> Iterator[str]:
-        """Make a database like `template`, give its address, and drop it."""
-        name = f"test_{uuid.uuid4().hex}"
-        self.execute("create database {} template {} strategy file_copy", name, template)
+        """Make a database like `template`, give its address, and drop it.
+
+        The next one is made, and the last one dropped, aside while a test goes on: that takes as long as most tests.
+        """
+        made = self._next.get(template) or self._aside.submit(self._make, template)
+        self._next[template] = self._aside.submit(self._make, template)
+        name = made.result()
         try:
             yield self.dsn(name)
         finally:
-            self.execute("drop database if exists {} with (force)", name)
+            self._aside.submit(self._drop, name).add_done_callback(Future.result)
+
+    def close(self) -> None:
+        """Drop what was made for tests that did not come."""
+        for made in self._next.values():
+            self._drop(made.result())
+        self._aside.shutdown()
+
+    def _make(self, template: str) -> str:
+        name = f"test_{uuid.uuid4().hex}"
+        self.execute("create database {} template {} strategy file_copy", name, template)
+        return name
+
+    def _drop(self, name: str) -> None:
+        self.execute("drop database if exists {} with (force)", name)
 
     def execute(self, statement: str, *names: str) -> None:
         """Run one statement about databases."""
@@ -93,12 +114,14 @@ def scratch_directory() -> Iterator[Path]:
 def run_server() -> Iterator[Postgres]:
     """The server all workers share, with the template made; or the one QUEEN_TEST_DATABASE_URL names."""
     if url := os.environ.get("QUEEN_TEST_DATABASE_URL"):
-        postgres = Postgres(url)
-        make_template(postgres)
-        yield postgres
+        with closing(Postgres(url)) as postgres:
+            make_template(postgres)
+            yield postgres
         return
-    with EmbeddedServer.start(run_directory(), major=MAJOR, settings=HASTY) as server:
-        postgres = Postgres(server.dsn(), server)
+    with (
+        EmbeddedServer.start(run_directory(), major=MAJOR, settings=HASTY) as server,
+        closing(Postgres(server.dsn(), server)) as postgres,
+    ):
         make_template(postgres)
         yield postgres
 
