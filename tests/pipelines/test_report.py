@@ -5,6 +5,8 @@ import re
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from queen.spark.pipelines.pictures import draw_heat, draw_lines, draw_path, draw_shape, duration, nice
 from queen.spark.pipelines.report import SECTIONS, rendered
 from tests.pipelines.support.frames import START
@@ -49,6 +51,14 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
     assert "default-src 'none'" in page
     assert "Nothing stands out" in page
     assert "Nothing failed" in page
+
+
+@pytest.mark.parametrize(("enough", "told"), [(True, "with 9%</td>"), (False, "with 9%, still hot</td>")])
+def test_a_split_that_is_not_enough_is_told(enough: bool, told: str) -> None:
+    split = {"field": "store", "lanes": 12, "largest_share": 0.09, "enough": enough}
+    hot = {"queue": "q", "partition": "p", "messages": 500, "share": 0.1, "times": 30.0, "split": split}
+    page = rendered("Shop", found(skew_hot_partitions=[hot]), [], {name: {} for name in SECTIONS}, START)
+    assert told in page
 
 
 def test_an_empty_report_is_a_page_too() -> None:
