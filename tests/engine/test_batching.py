@@ -37,6 +37,23 @@ async def test_whoever_arrives_meanwhile_rides_the_next_call() -> None:
     assert (coalescer.sizes.calls, coalescer.sizes.requests, coalescer.sizes.largest) == (3, 8, 4)
 
 
+async def test_whoever_waited_long_enough_is_told_and_the_others_go_on() -> None:
+    release = asyncio.Event()
+
+    async def call(requests: Sequence[int]) -> Sequence[int]:
+        await release.wait()
+        return requests
+
+    coalescer = Coalescer(call)
+    patient = asyncio.create_task(coalescer.submit(1, limit=60))
+    with pytest.raises(TimeoutError):
+        await coalescer.submit(2, limit=0.02)
+    with pytest.raises(TimeoutError):
+        await coalescer.submit(3, limit=-1)
+    release.set()
+    assert await patient == 1
+
+
 async def test_weight_limits_a_call_and_one_heavy_request_goes_alone() -> None:
     calls: list[int] = []
 

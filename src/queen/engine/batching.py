@@ -57,13 +57,24 @@ class Coalescer(Generic[Request, Answer]):
         """Whether a call is under way or about to be."""
         return self._worker is not None
 
-    async def submit(self, request: Request, weight: int = 1) -> Answer:
-        """Have one request answered; `weight` counts against the size of a call."""
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    async def submit(self, request: Request, weight: int = 1, limit: float | None = None) -> Answer:
+        """Have one request answered; `weight` counts against the size of a call.
+
+        TimeoutError after `limit` seconds; the request may be carried out nevertheless.
+        """
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Answer] = loop.create_future()
         self._queue.append(_Waiting(request, weight, answer))
         if self._worker is None:
             self._worker = asyncio.create_task(self._run(), name="queen-coalesce")
-        return await answer
+        if limit is None:
+            return await answer
+        # A timer of the loop: asyncio.timeout costs several times as much, for each of very many.
+        timer = loop.call_later(limit, _give_up, answer)
+        try:
+            return await answer
+        finally:
+            timer.cancel()
 
     async def drain(self) -> None:
         """Wait until nothing is under way."""
@@ -108,6 +119,11 @@ class Coalescer(Generic[Request, Answer]):
             return
         for waiting, answer in zip(batch, answers, strict=True):
             _settle(waiting, answer)
+
+
+def _give_up(answer: asyncio.Future[Answer]) -> None:
+    if not answer.done():
+        answer.set_exception(TimeoutError("the database did not answer in time"))
 
 
 def _settle(waiting: _Waiting[Request, Answer], answer: Answer | Exception) -> None:

@@ -56,6 +56,7 @@ class Pusher:
         self._keys = keys
         self._wake = wake
         self._encrypted: set[str] = set()
+        self._delays = (*_BUSY_DELAYS, *[_BUSY_DELAYS[-1]] * int(database.options.lock_timeout * 4))
         self._lanes = [Coalescer(self._together, limit=1000) for _ in range(lanes)]
         # Creating a partition can wait for someone who is creating the same one, so it has a lane of its own.
         self._nursery = Coalescer(self._create_together, limit=200)
@@ -97,23 +98,24 @@ class Pusher:
         # One lane per partition: calls for the same partition never wait for each other's locks.
         first = items[0]
         lane = self._lanes[zlib.crc32(f"{first.queue}\0{first.partition}".encode()) % len(self._lanes)]
-        options = self._database.options
         try:
-            async with asyncio.timeout(options.lock_timeout + options.statement_timeout):
-                return await self._patiently(lane, items)
+            return await self._patiently(lane, items)
         except TimeoutError as error:
             raise OutcomeUnknown("the database did not answer in time") from error
 
     async def _patiently(self, lane: _Lane, items: list[NewMessage]) -> list[Pushed]:
-        for delay in (*_BUSY_DELAYS, *[_BUSY_DELAYS[-1]] * int(self._database.options.lock_timeout * 4)):
+        loop, options = asyncio.get_running_loop(), self._database.options
+        end = loop.time() + options.lock_timeout + options.statement_timeout
+        for delay in self._delays:
             try:
-                return await lane.submit(items, weight=len(items))
+                return await lane.submit(items, len(items), end - loop.time())
             except errors.PartitionBusy:
                 await asyncio.sleep(delay)
             except _Absent:
                 lane = self._nursery
             except OutcomeUnknown:
-                return await self._alone(items, careful=True)
+                async with asyncio.timeout_at(end):
+                    return await self._alone(items, careful=True)
         raise errors.PartitionBusy(
             f"partition {items[0].partition!r} of queue {items[0].queue!r} is held by another transaction; try again"
         )

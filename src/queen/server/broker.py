@@ -104,7 +104,10 @@ class Broker:
 
     async def push(self, items: Sequence[NewMessage]) -> list[Pushed] | None:
         """Store messages that have their ids, or keep them in the disk buffer and answer None."""
-        if self.watch.up and not self.watch.modes.push and not await self.buffer.behind(items):
+        direct = self.watch.up and not self.watch.modes.push
+        if direct and self.buffer.holds(items):
+            direct = not await self.buffer.behind(items)
+        if direct:
             try:
                 return await self._while_up(items)
             except errors.SchemaOutdated:
