@@ -3,7 +3,7 @@
     python relay.py URL DIRECTORY MASTER
 
 In the directory: the checkpoint; `fail-commit`, if it is there at the start, makes the sink fail once after it stored a
-batch. A worker that outlives a killed driver does not heed it.
+batch, and the query is begun again. A worker that outlives a killed driver does not heed it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -60,21 +62,29 @@ class StumblingSource(QueenDataSource):
         return writer
 
 
-def main(url: str, directory: Path, master: str) -> None:
-    settings = {"spark.driver.memory": "1g", "spark.executor.memory": "600m", "spark.ui.enabled": "false"}
-    spark = session(master, app="relay", settings=settings)
-    spark.sparkContext.setLogLevel("ERROR")
-    spark.dataSource.register(StumblingSource)
+def relay(spark: SparkSession, url: str, directory: Path, flag: Path) -> None:
     reader = spark.readStream.format("queen").option("url", url).option("queue", "in")
     reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", ROWS_PER_TRIGGER)
     messages = reader.option("maxRowsPerTask", ROWS_PER_TASK).load()
     parsed = messages.selectExpr("partition", "from_json(payload, 'p int, n int') as m")
     doubled = parsed.selectExpr("partition", "to_json(named_struct('p', m.p, 'n', 2 * m.n)) as payload")
     writer = doubled.writeStream.format("stumbling").option("url", url).option("queue", "out")
-    flag = directory / "fail-commit"
-    writer = writer.option("flag", str(flag if flag.exists() else directory / "no-such-flag"))
-    writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
+    writer = writer.option("flag", str(flag)).option("checkpointLocation", str(directory / "checkpoint"))
     writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def main(url: str, directory: Path, master: str) -> None:
+    settings = {"spark.driver.memory": "1g", "spark.executor.memory": "600m", "spark.ui.enabled": "false"}
+    spark = session(master, app="relay", settings=settings)
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.dataSource.register(StumblingSource)
+    flag = directory / "fail-commit"
+    if flag.exists():
+        try:
+            relay(spark, url, directory, flag)
+        except StreamingQueryException as error:
+            sys.stderr.write(f"{error}\nbegun again\n")
+    relay(spark, url, directory, directory / "no-such-flag")
     spark.stop()
 
 
