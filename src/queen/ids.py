@@ -8,8 +8,6 @@ import time
 from typing import Final, Literal
 from uuid import UUID
 
-from asyncpg.pgproto import pgproto
-
 Kind = Literal["queue", "partition", "dead-letter", "trace"]
 
 _KINDS: Final[tuple[Kind, ...]] = ("queue", "partition", "dead-letter", "trace")
@@ -40,9 +38,7 @@ class _Uuid7:
             self._tail += count
             head = self._millis << 80 | 7 << 76 | 2 << 62
         return [
-            # The driver's kind of UUID is made, hashed, printed and sent without Python code.
-            pgproto.UUID((head | (tail >> 62) << 64 | tail & 0x3FFF_FFFF_FFFF_FFFF).to_bytes(16, "big"))
-            for tail in range(first, first + count)
+            UUID(int=head | (tail >> 62) << 64 | tail & 0x3FFF_FFFF_FFFF_FFFF) for tail in range(first, first + count)
         ]
 
 
