@@ -76,6 +76,7 @@ async def curve(dsn: str, queue: str, partitions: int, cycles: int) -> list[dict
         for start in range(0, cycles, step):
             times = [await cycle(engine, queue, f"p{n % partitions}") for n in range(start, start + step)]
             points.append(await point(engine, str(start + step), times))
+            print(f"{queue}: {start + step:,} of {cycles:,} cycles", file=sys.stderr)
         await transaction.rollback()
         await holder.close()
         async with engine.database.connection() as connection:
