@@ -190,7 +190,7 @@ async def verify(dsn: str, engine: Engine, log: Log) -> None:
                 "select sum(p.next_seq - 1 - c.last_consumed_seq) from queen.partition_consumers c"
                 " join queen.partitions p on p.id = c.partition_id where c.consumer_group = 'g'"
             )
-        return left == 0
+        return bool(left == 0)
 
     await eventually(all_consumed, limit=30, pause=0.05)
 
