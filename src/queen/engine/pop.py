@@ -216,8 +216,6 @@ class Popper:
         """The messages of one lane."""
         ids, payloads = row["message_ids"], row["payloads"]
         count = len(ids)
-        if count == 1:
-            return [self._message(key, row, lease)]
         broken: list[str | None] = [None] * count
         if row["encrypted"] is not None:
             payloads, broken = self._opened(payloads, row["encrypted"])
@@ -246,33 +244,6 @@ class Popper:
                 strict=False,
             )
         ]
-
-    def _message(self, key: Key, row: Row, lease: UUID | None) -> Message:
-        """The only message of a lane; the same as above in a third of the time."""
-        _, _, _, _, _, expires, partition_id, partition, retries, deliveries, first, seqs, *arrays = row
-        (message_id,), (payload,), (created_at,), names, traces, parents, sealed, subs = arrays
-        broken = None
-        if sealed is not None:
-            (payload,), (broken,) = self._opened([payload], sealed)
-        return Message(
-            key.queue,
-            partition,
-            partition_id,
-            key.group,
-            seqs[0] if seqs else first,
-            message_id,
-            names[0] if names else str(message_id),
-            payload,
-            created_at,
-            traces[0] if traces else None,
-            parents[0] if parents else None,
-            subs[0] if subs else None,
-            retries,
-            deliveries,
-            lease,
-            None if lease is None else expires,
-            broken,
-        )
 
     def _opened(self, payloads: list[str], sealed: list[bool]) -> tuple[list[str], list[str | None]]:
         """Decrypted payloads, and for each the reason when it cannot be."""
