@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ Isolation = Literal["read_committed", "repeatable_read", "serializable"]
 T = TypeVar("T")
 
 RETRY_DELAYS: Final = (0.1, 0.2, 0.4)
+# So many connections stay with us between two uses: the driver's pool costs as much each time as a small call.
+KEPT: Final = 4
 _BY_CODE: Final[dict[str, type[errors.QueenError]]] = {
     "QUEUE_FULL": errors.QueueFull,
     "QUEUE_NOT_FOUND": errors.QueueNotFound,
@@ -106,6 +109,8 @@ class Database:
         self.options = options or PoolOptions()
         self._pool: Pool | None = None
         self._opening = asyncio.Lock()
+        self._kept: list[PoolConnectionProxy[asyncpg.Record]] = []
+        self._waiting = 0
         self.waits = 0
         self.wait_seconds = 0.0
 
@@ -118,6 +123,8 @@ class Database:
         pool, self._pool = self._pool, None
         if pool is None:
             return
+        while self._kept:
+            await self._give_back(pool, self._kept.pop())
         try:
             await asyncio.wait_for(pool.close(), timeout)
         except TimeoutError:
@@ -133,7 +140,7 @@ class Database:
     @property
     def sizes(self) -> tuple[int, int]:
         """Connections open and idle."""
-        return (self._pool.get_size(), self._pool.get_idle_size()) if self._pool else (0, 0)
+        return (self._pool.get_size(), self._pool.get_idle_size() + len(self._kept)) if self._pool else (0, 0)
 
     async def _connected(self) -> Pool:
         if self._pool is not None:
@@ -172,20 +179,38 @@ class Database:
     async def connection(self) -> AsyncIterator[Connection]:
         """Borrow a connection for a block."""
         pool = await self._connected()
-        loop = asyncio.get_running_loop()
-        started = loop.time()
+        connection = await self._next(pool)
+        self.waits += 1
         try:
-            connection = await pool.acquire(timeout=self.options.acquire_timeout)
+            yield connection
+        except BaseException:
+            await self._give_back(pool, connection)
+            raise
+        if self._waiting or len(self._kept) >= KEPT or pool is not self._pool or not _lives(connection):
+            await self._give_back(pool, connection)
+        else:
+            self._kept.append(connection)
+
+    async def _next(self, pool: Pool) -> PoolConnectionProxy[asyncpg.Record]:
+        while self._kept:
+            connection = self._kept.pop()
+            if _lives(connection):
+                return connection
+            await self._give_back(pool, connection)
+        return await self._acquire(pool)
+
+    async def _acquire(self, pool: Pool) -> PoolConnectionProxy[asyncpg.Record]:
+        started = time.monotonic()
+        self._waiting += 1
+        try:
+            return await pool.acquire(timeout=self.options.acquire_timeout)
         except TimeoutError as error:
             raise errors.StoreUnavailable("no database connection became free in time") from error
         except (*_CONNECTION_LOST, asyncpg.PostgresError) as error:
             raise translate(error) from error
-        self.waits += 1
-        self.wait_seconds += loop.time() - started
-        try:
-            yield connection
         finally:
-            await self._give_back(pool, connection)
+            self._waiting -= 1
+            self.wait_seconds += time.monotonic() - started
 
     async def _give_back(self, pool: Pool, connection: PoolConnectionProxy[asyncpg.Record]) -> None:
         try:
@@ -245,6 +270,13 @@ class Database:
             if type(ours) is errors.StoreUnavailable and not isinstance(error, asyncpg.QueryCanceledError):
                 raise OutcomeUnknown(ours.message) from error
             raise ours from error
+
+
+def _lives(connection: PoolConnectionProxy[asyncpg.Record]) -> bool:
+    try:
+        return not connection.is_closed()
+    except asyncpg.InterfaceError:  # the driver has taken back what broke
+        return False
 
 
 async def _nothing(_: object) -> None:
