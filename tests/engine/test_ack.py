@@ -39,6 +39,18 @@ async def test_whole_leases_completed(engine: Engine, sql: Sql) -> None:
     assert await sql.fetchval("select count(*) from queen.deliveries where outcome = 'completed'") == 3
 
 
+async def test_an_ack_never_moves_the_cursor_back(engine: Engine, sql: Sql) -> None:
+    await push(engine, *range(1, 11))
+    batch = await pop(engine, 4)
+    ahead = Ack(partition_id=batch[0].partition_id, transaction_id="", seq=7, group=batch[0].group)
+    assert [o.verdict for o in await engine.ack([ahead])] == ["acked"]
+    assert (await lane(sql))["last_consumed_seq"] == 7
+    assert [(o.verdict, o.released) for o in await engine.ack_leases([up_to(batch[-1])])] == [("lost", False)]
+    row = await lane(sql)
+    assert (row["last_consumed_seq"], row["total_messages_consumed"]) == (7, 7)
+    assert numbers(await pop(engine)) == [8, 9, 10]
+
+
 async def test_an_ack_is_one_row_written_besides_the_delivery(engine: Engine, sql: Sql) -> None:
     await push(engine, *range(10))
     got = await pop(engine)

@@ -71,18 +71,20 @@ MUTANTS = {
                      where x.partition_id = c.partition_id and x.consumer_group = p_group), true) + 1, c.first_seq);""",
         ),
     ],
-    "an ack that is not fenced": [("ack_leases", "l.lease_id = p_lease[l.entry]", "l.lease_id is not null")],
+    "an ack that is not fenced": [("ack_leases", "c.lease_id = u.lease limit 1", "c.lease_id is not null limit 1")],
     "single acks that are not fenced": [
         ("ack_messages", "p_lease[i] is not null and (c.lease_id is null or c.lease_id <> p_lease[i])", "false")
     ],
     "a lost wake-up on push": [("raise_heads", "and c.ready_at is null", "and c.ready_at is null and false")],
-    "a lost wake-up on ack": [("ack_leases", "when coalesce(x.sure, x.head) > x.cursor + 1 then", "when false then")],
+    "a lost wake-up on ack": [
+        ("ack_leases", "when coalesce(s.next_seq, h.next_seq) > l.reached + 1 then", "when false then")
+    ],
     "a retry counted twice": [("ack_lane", "v_retries := v_retries + 1;", "v_retries := v_retries + 2;")],
     "a lease that hides nothing": [
         ("pop_further", "lease_acquired_at = now, ready_at = expires", "lease_acquired_at = now, ready_at = now")
     ],
     "a lease that ends too early": [
-        ("ack_leases", "p_up_to[l.entry] >= l.batch_to or l.cursor >= l.batch_to) as done", "true) as done")
+        ("ack_leases", "u.up_to >= c.batch_to or c.last_consumed_seq >= c.batch_to as done", "true as done")
     ],
     "retention by the fastest group": [
         ("retain_partition", "min(c.last_consumed_seq) into v_passed", "max(c.last_consumed_seq) into v_passed")

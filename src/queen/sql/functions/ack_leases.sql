@@ -8,50 +8,41 @@ create or replace function queen.ack_leases(
     p_partition bigint[], p_group text[], p_lease uuid[], p_up_to bigint[], p_wait boolean default true
 ) returns table (entry integer, status text, released boolean, consumed bigint, queue_id bigint)
 language plpgsql volatile
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off set enable_memoize = off
 set jit = off set plan_cache_mode = force_generic_plan as $$
-declare
-    a       record;  -- arrays by the order of the locks: what was locked and what becomes of it
-    v_heads bigint[];
-    v_acked integer;
 begin
-    -- The heads are read plainly: more waiting is certain, drained has to be looked at again under the partition's lock.
-    select array_agg(l.entry) as entries, array_agg(l.place) as places, array_agg(l.partition_id) as ids, array_agg(l.lease_id = p_lease[l.entry]) as owned,
-           array_agg(l.cursor) as was, array_agg(least(greatest(l.cursor, p_up_to[l.entry]), l.batch_to)) as cursors,
-           array_agg(p_up_to[l.entry] >= l.batch_to or l.cursor >= l.batch_to) as done,
-           array_agg(l.next_seq) as heads, array_agg(l.idle_ms) as idle, array_agg(l.queue_id) as queues,
-           array_agg(l.delivery_log) as logged, array_agg(l.batch_from) as first, array_agg(l.batch_to) as last,
-           array_agg(l.lease_acquired_at) as leased,
-           array_agg(l.partition_id) filter (where l.lease_id = p_lease[l.entry] and l.next_seq <= l.batch_to + 1
-                                               and (p_up_to[l.entry] >= l.batch_to or l.cursor >= l.batch_to)) as drained
-      into a
-      from queen.lock_lanes(p_partition, p_group, p_wait) l;
-    if a.drained is not null then
-        v_heads := queen.drained_heads(a.ids, a.drained);
+    if p_wait then
+        perform from queen.lock_lanes(p_partition, p_group, true);
     end if;
     return query
         with decided as materialized (
-            select d.entry, d.place, d.id, p_group[d.entry] as name, d.was, d.cursor, d.done, d.queue, d.logged, d.first, d.last,
-                   d.leased, d.ready,
-                   case when d.done and d.ready > d.now then (extract(epoch from d.ready - d.now) * 1000)::integer else 0 end as idle, d.now
-              from (select x.*, c.now, case
-                           when not x.done then null
-                           when coalesce(x.sure, x.head) > x.cursor + 1 then c.now
-                           when x.sure is null then
-                               c.now + make_interval(secs => least(greatest(x.idle * 2, 30), 250) / 1000.0) end as ready
-                      from unnest(a.entries, a.places, a.ids, a.owned, a.was, a.cursors, a.done, a.heads, a.idle, a.queues, a.logged,
-                                  a.first, a.last, a.leased, v_heads)
-                           x(entry, place, id, owned, was, cursor, done, head, idle, queue, logged, first, last, leased, sure)
-                     cross join (select queen.clock() as now offset 0) c
-                     where x.owned) d
+            select u.entry, l.*, t.now, h.delivery_log, case
+                       when coalesce(s.next_seq, h.next_seq) > l.reached + 1 then t.now
+                       when s.next_seq is null then
+                           t.now + make_interval(secs => least(greatest(l.idle_ms * 2, 30), 250) / 1000.0) end as ready
+              from (select queen.clock() as now offset 0) t
+             cross join unnest(p_partition, p_group, p_lease, p_up_to) with ordinality u(id, name, lease, up_to, entry)
+              left join lateral (
+                select c.ctid as place, c.partition_id as id, c.queue_id, c.last_consumed_seq as cursor, c.batch_from, c.batch_to,
+                       c.lease_acquired_at, c.idle_ms, greatest(c.last_consumed_seq, least(u.up_to, c.batch_to)) as reached,
+                       u.up_to >= c.batch_to or c.last_consumed_seq >= c.batch_to as done
+                  from queen.partition_consumers c
+                 where c.partition_id = u.id and c.consumer_group = u.name and c.lease_id = u.lease limit 1
+                   for no key update skip locked) l on true
+              -- The head is read plainly: more waiting is certain, drained has to be looked at again under the partition's lock.
+              left join lateral (select p.next_seq, q.delivery_log from queen.partitions p, queen.queues q
+                                  where l.done and p.id = l.id and q.id = l.queue_id limit 1) h on true
+              left join lateral (select p.next_seq from queen.partitions p
+                                  where h.next_seq <= l.reached + 1 and p.id = l.id limit 1
+                                    for no key update skip locked) s on true
         ), moved as (
             update queen.partition_consumers pc
-               set last_consumed_seq = d.cursor, last_consumed_at = d.now,
-                   total_messages_consumed = pc.total_messages_consumed + (d.cursor - d.was),
+               set last_consumed_seq = d.reached, last_consumed_at = d.now,
+                   total_messages_consumed = pc.total_messages_consumed + (d.reached - d.cursor),
                    total_batches_consumed = pc.total_batches_consumed + d.done::integer,
-                   retry_count = case when d.cursor > d.was then 0 else pc.retry_count end,
-                   delivery_count = case when d.cursor > d.was then 0 else pc.delivery_count end,
-                   idle_ms = d.idle,
+                   retry_count = case when d.reached > d.cursor then 0 else pc.retry_count end,
+                   delivery_count = case when d.reached > d.cursor then 0 else pc.delivery_count end,
+                   idle_ms = case when d.done and d.ready > d.now then (extract(epoch from d.ready - d.now) * 1000)::integer else 0 end,
                    ready_at = case when d.done then d.ready else pc.ready_at end,
                    lease_id = case when not d.done then pc.lease_id end
               from decided d
@@ -59,18 +50,16 @@ begin
         ), logged as (
             insert into queen.deliveries (queue_id, partition_id, batch_from, batch_to, leased_at, ended_at, retry_count, failed,
                                           lease_id, outcome, consumer_group)
-            select d.queue, d.id, d.first, d.last, d.leased, d.now, 0, 0, p_lease[d.entry], 'completed', d.name
-              from decided d where d.done and d.logged
+            select d.queue_id, d.id, d.batch_from, d.batch_to, d.lease_acquired_at, d.now, 0, 0, p_lease[d.entry], 'completed',
+                   p_group[d.entry]
+              from decided d where d.done and d.delivery_log
         )
-        select d.entry, 'acked', d.done, d.cursor - d.was, d.queue from decided d;
-    get diagnostics v_acked = row_count;
-    if v_acked < cardinality(p_partition) then
-        return query
-            select i, case when p_wait or i = any (a.entries) or not exists (
-                                select from queen.partition_consumers pc
-                                 where pc.partition_id = p_partition[i] and pc.consumer_group = p_group[i]) then 'lost'
-                           else 'busy' end, false, 0::bigint, null::bigint
-              from generate_subscripts(p_partition, 1) i
-             where not coalesce(a.owned[array_position(a.entries, i)], false);
-    end if;
+        select d.entry::integer, case when d.place is not null then 'acked'
+                                      when not p_wait and exists (
+                                        select from queen.partition_consumers c
+                                         where c.partition_id = p_partition[d.entry] and c.consumer_group = p_group[d.entry]
+                                           and c.lease_id = p_lease[d.entry]) then 'busy'
+                                      else 'lost' end,
+               coalesce(d.done, false), coalesce(d.reached - d.cursor, 0), d.queue_id
+          from decided d;
 end $$;
