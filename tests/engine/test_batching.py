@@ -10,9 +10,10 @@ import pytest
 from queen import errors
 from queen.db.pool import OutcomeUnknown
 from queen.engine import Engine
-from queen.engine.batching import Coalescer
+from queen.engine.batching import SMALLEST, Coalescer
 from queen.ids import uuid7
 from queen.model import Ack, NewMessage
+from tests.support.wait import eventually
 from tests.support.work import Sql, acks, message, numbers, pop, push, stored
 
 
@@ -35,6 +36,38 @@ async def test_whoever_arrives_meanwhile_rides_the_next_call() -> None:
     assert await asyncio.gather(first, *rest) == [n * 10 for n in range(1, 9)]
     assert [len(batch) for batch in calls] == [1, 4, 3]
     assert (coalescer.sizes.calls, coalescer.sizes.requests, coalescer.sizes.largest) == (3, 8, 4)
+
+
+async def test_a_crowd_falls_into_as_many_calls_as_may_be_under_way() -> None:
+    calls: list[int] = []
+    release = asyncio.Event()
+
+    async def call(requests: Sequence[int]) -> Sequence[int]:
+        calls.append(len(requests))
+        await release.wait()
+        return requests
+
+    coalescer = Coalescer(call, calls=2)
+    first = [asyncio.create_task(coalescer.submit(n)) for n in range(2 * SMALLEST + 10)]
+    await eventually(lambda: len(calls) == 2)
+    late = asyncio.create_task(coalescer.submit(-1))
+    release.set()
+    assert await asyncio.gather(*first, late) == [*range(2 * SMALLEST + 10), -1]
+    assert calls == [SMALLEST + 5, SMALLEST + 5, 1]
+    await coalescer.drain()
+    assert not coalescer.busy
+
+
+async def test_a_small_crowd_stays_together() -> None:
+    calls: list[int] = []
+
+    async def call(requests: Sequence[int]) -> Sequence[int]:
+        calls.append(len(requests))
+        return requests
+
+    coalescer = Coalescer(call, calls=2)
+    await asyncio.gather(*(coalescer.submit(n) for n in range(SMALLEST)))
+    assert calls == [SMALLEST]
 
 
 async def test_whoever_waited_long_enough_is_told_and_the_others_go_on() -> None:

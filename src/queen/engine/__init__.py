@@ -17,6 +17,7 @@ from queen.db.listen import Listener
 from queen.db.pool import Database, Isolation, PoolOptions
 from queen.engine.ack import Acker
 from queen.engine.batching import BatchSizes
+from queen.engine.consume import Consumer
 from queen.engine.dead_letters import DeadLetters, Selection
 from queen.engine.encryption import KeyRing
 from queen.engine.pop import Popper
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 _SEQ = attrgetter("seq")
 
-__all__ = ["Committed", "Engine", "KeyRing", "RolledBack", "Selection"]
+__all__ = ["Committed", "Consumer", "Engine", "KeyRing", "RolledBack", "Selection"]
 
 
 class Engine:
@@ -104,6 +105,17 @@ class Engine:
     async def pop(self, request: PopRequest) -> list[Message]:
         """Take waiting messages under a lease; with `wait` stand in line for them."""
         return await self._popper.pop(request)
+
+    def consume(self, request: PopRequest, *, prefetch: int = 64) -> Consumer:
+        """Work off a queue message by message, each acknowledged before the next is given.
+
+            async with engine.consume(PopRequest(queue="orders", wait=30)) as consumer:
+                async for message in consumer:
+                    ...
+
+        `prefetch`: at most so many messages of a partition are popped at once; a slow consumer pops one at a time.
+        """
+        return Consumer(self._acker, self._popper, request, prefetch)
 
     async def pop_matching(self, namespace: str | None, task: str | None, request: PopRequest) -> list[Message]:
         """Take from the first queue of a namespace and/or task that has something, by priority."""

@@ -15,6 +15,7 @@ from queen.model import Ack, Acked, LeaseAck, Renewal
 from queen.sql import query
 
 SMALL: Final = 64
+CALLS: Final = 2
 MAX_ERROR: Final = 10_000
 _BUSY_DELAYS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25)
 
@@ -34,7 +35,7 @@ class Acker:
     def __init__(self, database: Database, wake: Wake) -> None:
         self._database = database
         self._wake = wake
-        self._leases: Coalescer[Sequence[LeaseAck], list[Acked | None]] = Coalescer(self._leases_together)
+        self._leases: Coalescer[Sequence[LeaseAck], list[Acked | None]] = Coalescer(self._leases_together, calls=CALLS)
         self._messages: Coalescer[Sequence[Ack], list[Acked | None]] = Coalescer(self._messages_together)
 
     @property

@@ -6,9 +6,12 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar, cast
 
 from queen.db.pool import OutcomeUnknown
+
+# No crowd is split into calls smaller than this: what each costs by itself would outweigh working side by side.
+SMALLEST: Final = 32
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -44,18 +47,23 @@ class Coalescer(Generic[Request, Answer]):
     alone. When the call fails as a whole and had several requests, each is tried alone, so that
     one bad request fails alone (I11); not when nobody knows whether the call was carried out:
     then every caller hears that, and decides what is safe to repeat.
+
+    `calls` of them may be under way at once: then the database works on one while the answers of another are read,
+    and whoever asks again and again falls into that many crowds of the same size.
     """
 
     call: Callable[[Sequence[Request]], Awaitable[Sequence[Answer | Exception]]]
     limit: int = 1000
+    calls: int = 1
     sizes: BatchSizes = field(default_factory=BatchSizes)
     _queue: deque[_Waiting[Request, Answer]] = field(default_factory=deque)
-    _worker: asyncio.Task[None] | None = None
+    _workers: set[asyncio.Task[None]] = field(default_factory=set)
+    _under_way: int = 0
 
     @property
     def busy(self) -> bool:
         """Whether a call is under way or about to be."""
-        return self._worker is not None
+        return bool(self._workers)
 
     async def submit(self, request: Request, weight: int = 1, limit: float | None = None) -> Answer:
         """Have one request answered; `weight` counts against the size of a call.
@@ -65,8 +73,8 @@ class Coalescer(Generic[Request, Answer]):
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = loop.create_future()
         self._queue.append(_Waiting(request, weight, answer))
-        if self._worker is None:
-            self._worker = asyncio.create_task(self._run(), name="queen-coalesce")
+        if len(self._workers) < self.calls:
+            self._workers.add(asyncio.create_task(self._run(), name="queen-coalesce"))
         if limit is None:
             return await answer
         # A timer of the loop: asyncio.timeout costs several times as much, for each of very many.
@@ -78,22 +86,25 @@ class Coalescer(Generic[Request, Answer]):
 
     async def drain(self) -> None:
         """Wait until nothing is under way."""
-        while self._worker is not None:
-            await asyncio.wait([self._worker])
+        while self._workers:
+            await asyncio.wait(self._workers)
 
     async def _run(self) -> None:
         try:
             # One turn of the loop lets callers that are ready now share the first call.
             await asyncio.sleep(0)
-            while self._queue:
-                await self._serve(self._take())
+            while batch := self._take():
+                self._under_way += len(batch)
+                await self._serve(batch)
+                self._under_way -= len(batch)
         finally:
-            self._worker = None
+            self._workers.remove(cast("asyncio.Task[None]", asyncio.current_task()))
 
     def _take(self) -> list[_Waiting[Request, Answer]]:
         batch: list[_Waiting[Request, Answer]] = []
         weight = 0
-        while self._queue and (not batch or weight + self._queue[0].weight <= self.limit):
+        share = max(SMALLEST, -(-(self._under_way + len(self._queue)) // self.calls))
+        while len(batch) < share and self._queue and (not batch or weight + self._queue[0].weight <= self.limit):
             waiting = self._queue.popleft()
             if not waiting.answer.done():
                 batch.append(waiting)
@@ -101,8 +112,6 @@ class Coalescer(Generic[Request, Answer]):
         return batch
 
     async def _serve(self, batch: list[_Waiting[Request, Answer]]) -> None:
-        if not batch:
-            return
         self.sizes.note(len(batch))
         try:
             answers = await self.call([waiting.request for waiting in batch])
