@@ -41,6 +41,7 @@ GOALS = {
     "pop+ack batch 100": ("insert batch 100", 1.0),
     "pop+ack batch 1000": ("insert batch 1000", 1.0),
     "push 1 x 256 callers": ("insert 1 x 32 connections", 2.0),
+    "consume 1 x 64 consumers": ("cursor 1 x 16 connections", 2.0),
     "pop+ack 1 x 64 consumers": ("cursor 1 x 16 connections", 2.0),
     "ack batch 100": ("old ack batch 100", 1.5),
 }
@@ -123,14 +124,16 @@ async def rates_of(ceilings: Ceilings, verbs: Verbs, plain: Verbs, options: argp
         "push 1 x 256 callers without the horizon": lambda: plain.push(seconds, 1, 256),
         "push 1 x 1 caller": lambda: verbs.push(seconds, 1, 1),
         "cursor 1 x 16 connections": lambda: ceilings.cursors(seconds, 16),
+        "consume 1 x 64 consumers": lambda: verbs.consume(seconds, 64),
         "pop+ack 1 x 64 consumers": lambda: verbs.pop_ack(seconds, 1, 64),
         "pop+ack 1 x 1 consumer": lambda: verbs.pop_ack(seconds, 1, 1),
+        "consume 1 x 1 consumer": lambda: verbs.consume(seconds, 1),
     }
     samples: dict[str, list[float]] = {name: [] for name in loads}
     for number in range(options.rounds + 1):
         for name, load in loads.items():
-            if name.startswith("pop+ack"):
-                await verbs.fill(60_000 if "1000" in name else 30_000)
+            if name.startswith(("pop+ack", "consume")):
+                await verbs.fill(60_000 if "1000" in name or name.startswith("consume") else 30_000)
             rate = await load()
             if number:  # the first round only warms up
                 samples[name].append(rate)

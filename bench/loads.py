@@ -179,6 +179,18 @@ class Verbs:
 
         return await race(seconds, workers, work)
 
+    async def consume(self, seconds: float, workers: int) -> float:
+        """Consumers that work message by message, each acknowledged before the next is given."""
+        consumers = [self._engine.consume(PopRequest(queue=QUEUE, group=GROUP)) for _ in range(workers)]
+
+        async def work(worker: int, _turn: int) -> int:
+            return 1 if await consumers[worker].next() is not None else 0
+
+        rate = await race(seconds, workers, work)
+        for consumer in consumers:
+            await consumer.close()
+        return rate
+
     async def fill(self, count: int) -> None:
         """Have so many messages more waiting, spread over all partitions."""
         for _ in range(0, count, 5 * PARTITIONS):

@@ -96,6 +96,33 @@ async def test_many_consumers_share_the_work_in_order(engine: Engine, sql: Sql) 
     assert seen == {partition: list(range(1, 101)) for partition in "abcd"}
 
 
+async def test_consumers_of_two_groups_beside_racing_producers(engine: Engine) -> None:
+    seen: dict[tuple[str, str], list[int]] = defaultdict(list)
+    total = 2 * 3 * 4 * 50
+    count = 0
+
+    async def produce(producer: int) -> None:
+        for number in range(50):
+            for partition in "abc":
+                await push(engine, producer * 1000 + number, partition=partition)
+
+    async def work(group: str) -> None:
+        nonlocal count
+        async with engine.consume(PopRequest(queue="q", group=group, wait=0.2)) as consumer:
+            while count < total:
+                if (message := await consumer.next()) is not None:
+                    seen[group, message.partition].append(message.seq)
+                    count += 1
+
+    for group in ("one", "two"):
+        await engine.register("q", group)
+    async with asyncio.timeout(60):
+        await asyncio.gather(
+            *(produce(producer) for producer in range(4)), *(work(group) for group in ("one", "two") for _ in range(5))
+        )
+    assert seen == {(group, p): list(range(1, 201)) for group in ("one", "two") for p in "abc"}
+
+
 async def test_an_error_fails_the_message_at_hand_and_returns_the_rest(engine: Engine, sql: Sql) -> None:
     await push(engine, 1, 2, 3, 4)
 
