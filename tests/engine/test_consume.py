@@ -112,6 +112,7 @@ async def test_consumers_of_two_groups_beside_racing_producers(engine: Engine) -
             while count < total:
                 if (message := await consumer.next()) is not None:
                     seen[group, message.partition].append(message.seq)
+                    await consumer.done()
                     count += 1
 
     for group in ("one", "two"):
