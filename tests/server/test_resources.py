@@ -122,7 +122,7 @@ def test_partitions_of_a_queue(api: httpx2.Client, queue: str) -> None:
 def test_the_depth_of_a_queue_for_a_group(api: httpx2.Client, queue: str) -> None:
     push(api, queue, 1, 2, 3, partition="a")
     push(api, queue, 4, partition="b")
-    pop(api, queue, consumerGroup="g", subscriptionMode="all", batch=1)
+    pop(api, queue, "a", consumerGroup="g", subscriptionMode="all", batch=1)
     ack_batch(api, pop(api, queue, "b", consumerGroup="g"), group="g")
     body = api.get(f"/api/v1/resources/queues/{queue}/depth", params={"group": "g"}).json()
     assert body == {
