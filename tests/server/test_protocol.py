@@ -1,91 +1,103 @@
-"""Answers on the wire, byte by byte: whole, in order, and nothing is kept back."""
+"""Answers on the wire, byte by byte, by both ways: whole, in order, and nothing is kept back."""
 
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterator
-from urllib.parse import urlsplit
+from pathlib import Path
 
+import httpx2
 import pytest
 
-from tests.server.running import Running
+from queen.server.protocol import Protocol
+from tests.server.calls import ack, data, pop, push
+from tests.server.running import Running, run_broker
+from tests.server.wires import WAYS, Wire, ask, counting_uvicorns_way, open_wire
+from tests.support.wait import wait_for
 
 BODY = b'{"items":[{"queue":"wire","payload":1}]}'
-PUSH = b"POST /api/v1/push HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n" % len(BODY)
-LIVE = b"GET /health/live HTTP/1.1\r\nhost: x\r\n"
-
-
-class Wire:
-    """A connection that says bytes and hears answers."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._heard = b""
-
-    def say(self, data: bytes) -> None:
-        self._connection.sendall(data)
-
-    def head(self) -> bytes:
-        """The next answer's status line and headers."""
-        while b"\r\n\r\n" not in self._heard:
-            self._hear()
-        head, _, self._heard = self._heard.partition(b"\r\n\r\n")
-        return head.lower()
-
-    def body(self, head: bytes) -> bytes:
-        """The body that belongs to a head."""
-        length = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])
-        while len(self._heard) < length:
-            self._hear()
-        body, self._heard = self._heard[:length], self._heard[length:]
-        return body
-
-    def end(self) -> bytes:
-        """What is left until the other side closes."""
-        while data := self._connection.recv(65_536):
-            self._heard += data
-        return self._heard
-
-    def _hear(self) -> None:
-        data = self._connection.recv(65_536)
-        assert data, "the connection was closed in the middle of an answer"
-        self._heard += data
+LIVE = "/health/live"
+PUSH = "/api/v1/push"
+either_way = pytest.mark.parametrize("way", WAYS)
 
 
 @pytest.fixture
 def wire(shared_broker: Running) -> Iterator[Wire]:
-    parts = urlsplit(shared_broker.url)
-    assert parts.hostname is not None
-    assert parts.port is not None
-    with socket.create_connection((parts.hostname, parts.port), timeout=20) as connection:
-        yield Wire(connection)
+    with open_wire(shared_broker.url) as wire:
+        yield wire
 
 
-def test_a_head_alone_is_sent(wire: Wire) -> None:
-    wire.say(LIVE.replace(b"GET", b"HEAD") + b"connection: close\r\n\r\n")
-    assert wire.head().startswith(b"http/1.1 200")
+def test_whole_requests_go_the_short_way_and_no_others(broker: Running) -> None:
+    chunked = b"transfer-encoding: chunked"
+    with counting_uvicorns_way(broker) as seen, open_wire(broker.url) as wire:
+        for whole in (ask(LIVE), ask(PUSH, body=BODY), ask(f"{LIVE}?a=b"), ask(f"http://x{LIVE}")):
+            wire.say(whole)
+            assert wire.status() < 300
+        assert seen == []
+        wire.say(ask(LIVE, "uvicorn"))
+        assert wire.status() == 200
+        wire.say(ask(PUSH, "short", chunked, method="POST") + b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY))
+        assert wire.status() == 201
+        wire.say(ask(LIVE) + ask(LIVE))
+        assert (wire.status(), wire.status()) == (200, 200)
+        assert seen == [LIVE, PUSH, LIVE]
+
+
+@either_way
+def test_a_head_alone_is_sent(wire: Wire, way: str) -> None:
+    wire.say(ask(LIVE, way, b"connection: close", method="HEAD"))
+    head = wire.head()
+    assert head.startswith(b"http/1.1 200")
+    assert int(head.split(b"content-length: ")[1].split(b"\r\n")[0]) > 0
     assert wire.end() == b""
 
 
-def test_nothing_follows_a_204(wire: Wire) -> None:
-    wire.say(b"GET /api/v1/pop/queue/nothing-there HTTP/1.1\r\nhost: x\r\n\r\n" + LIVE + b"\r\n")
+@either_way
+def test_nothing_follows_a_204(wire: Wire, way: str) -> None:
+    wire.say(ask("/api/v1/pop/queue/nothing-there", way) + ask(LIVE))
     first = wire.head()
     assert first.startswith(b"http/1.1 204")
     assert b"content-length" not in first
     assert json.loads(wire.body(wire.head()))["status"]
 
 
-def test_answers_to_requests_sent_at_once_come_in_order(wire: Wire) -> None:
-    wire.say((PUSH + b"\r\n" + BODY + LIVE + b"\r\n") * 3)
+@either_way
+def test_both_ways_answer_with_the_same_headers(wire: Wire, way: str) -> None:
+    wire.say(ask(PUSH, way, b"X-Request-Id: mine", body=BODY))
+    head = wire.head()
+    length = len(wire.body(head))
+    assert head.split(b"\r\n") == [
+        b"http/1.1 201 created",
+        b"x-request-id: mine",
+        b"access-control-allow-origin: *",
+        b"content-type: application/json",
+        b"content-length: %d" % length,
+    ]
+
+
+@pytest.mark.parametrize("first", WAYS)
+@pytest.mark.parametrize("second", WAYS)
+def test_answers_to_requests_sent_at_once_come_in_order(wire: Wire, first: str, second: str) -> None:
+    wire.say((ask(PUSH, first, body=BODY) + ask(LIVE, second)) * 3)
     for status in (b"201", b"200") * 3:
         head = wire.head()
         assert head.startswith(b"http/1.1 " + status)
         json.loads(wire.body(head))
 
 
+@either_way
+def test_who_waits_is_answered_before_what_was_sent_behind(
+    api: httpx2.Client, shared_broker: Running, wire: Wire, queue: str, way: str
+) -> None:
+    wire.say(ask(f"/api/v1/pop/queue/{queue}?wait=true&timeout=20000", way) + ask(LIVE) + ask(PUSH, body=BODY))
+    wait_for(lambda: shared_broker.server.broker.engine.parked.get(queue))
+    push(api, queue, "first")
+    assert b'"first"' in wire.body(wire.head())
+    assert (wire.status(), wire.status()) == (200, 201)
+
+
 def test_a_caller_may_ask_before_it_sends_the_body(wire: Wire) -> None:
-    wire.say(PUSH + b"expect: 100-continue\r\n\r\n")
+    wire.say(ask(PUSH, "short", b"expect: 100-continue", body=BODY).removesuffix(BODY))
     assert wire.head() == b"http/1.1 100 continue"
     wire.say(BODY)
     head = wire.head()
@@ -93,8 +105,108 @@ def test_a_caller_may_ask_before_it_sends_the_body(wire: Wire) -> None:
     assert json.loads(wire.body(head))[0]["status"] == "queued"
 
 
-def test_a_body_sent_in_pieces_is_one_body(wire: Wire) -> None:
-    wire.say(PUSH + b"\r\n")
-    for place in range(len(BODY)):
-        wire.say(BODY[place : place + 1])
-    assert wire.head().startswith(b"http/1.1 201")
+def test_a_request_sent_in_pieces_is_one_request(wire: Wire) -> None:
+    request = ask(PUSH, body=BODY)
+    for place in range(len(request)):
+        wire.say(request[place : place + 1])
+    assert wire.status() == 201
+    wire.say(ask(LIVE))
+    assert wire.status() == 200
+
+
+def test_a_body_that_comes_later_is_waited_for(broker: Running) -> None:
+    with open_wire(broker.url) as wire:
+        wire.say(ask(PUSH, body=BODY)[: -len(BODY) // 2])
+        wait_for(lambda: broker.server.server_state.tasks)
+        wire.say(ask(PUSH, body=BODY)[-len(BODY) // 2 :])
+        assert wire.status() == 201
+
+
+@either_way
+@pytest.mark.parametrize(
+    ("version", "header"), [("1.0", b"a: b"), ("1.0", b"connection: keep-alive"), ("1.1", b"connection: close")]
+)
+def test_the_connection_ends_where_it_should(wire: Wire, way: str, version: str, header: bytes) -> None:
+    wire.say(ask(LIVE, way, header, version=version))
+    head = wire.head()
+    assert head.startswith(b"http/1.1 200")
+    assert head.count(b"connection: close") == 1
+    wire.body(head)
+    assert wire.end() == b""
+
+
+@either_way
+def test_a_body_above_the_limit_ends_the_connection(database: str, tmp_path: Path, way: str) -> None:
+    body = b'{"items":[{"queue":"wire","payload":"%s"}]}' % (b"x" * 2000)
+    with run_broker(database, tmp_path, body_limit=1024) as running, open_wire(running.url) as wire:
+        wire.say(ask(PUSH, body=BODY))
+        assert wire.status() == 201
+        wire.say(ask(PUSH, way, body=body))
+        head = wire.head()
+        assert head.startswith(b"http/1.1 413")
+        assert head.count(b"connection: close") == 1
+        assert json.loads(wire.body(head))["code"] == "BODY_TOO_LARGE"
+        assert wire.end() == b""
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"GET\r\n\r\n",
+        b"GET / HTTP/1.1\r\ncontent-length: -4\r\n\r\n",
+        b"GET /health\xff/live HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"GET ?query HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nx-request-id: a\x01b\r\n\r\n",
+        b"POST /api/v1/push HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nno number\r\n",
+    ],
+)
+def test_what_is_no_request_is_400_also_after_a_good_one(wire: Wire, noise: bytes) -> None:
+    wire.say(ask(LIVE))
+    assert wire.status() == 200
+    wire.say(noise)
+    head = wire.head()
+    assert head.startswith(b"http/1.1 400")
+    assert b"connection: close" in head
+    wire.body(head)
+    assert wire.end() == b""
+
+
+@pytest.mark.parametrize(("way", "behind"), [("short", b""), ("short", ask(LIVE)), ("uvicorn", b"")])
+def test_a_caller_that_hangs_up_leaves_no_lease(
+    api: httpx2.Client, shared_broker: Running, queue: str, way: str, behind: bytes
+) -> None:
+    push(api, queue, 0)
+    ack(api, pop(api, queue)[0])
+    engine = shared_broker.server.broker.engine
+    with open_wire(shared_broker.url) as wire:
+        wire.say(ask(f"/api/v1/pop/queue/{queue}?wait=true&timeout=30000", way) + behind)
+        wait_for(lambda: engine.parked.get(queue))
+    wait_for(lambda: not engine.parked.get(queue))
+    push(api, queue, 1)
+    assert data(pop(api, queue)) == [1]
+
+
+@either_way
+def test_who_does_not_read_is_not_answered_without_end(client: httpx2.Client, broker: Running, way: str) -> None:
+    """The first answer fills the connection; the second waits, and what is behind it is not even read."""
+    size, times = 6_000_000, 8
+    push(client, "large", "x" * size)
+    client.close()
+    state = broker.server.server_state
+    answered = state.total_requests
+    with open_wire(broker.url) as wire:
+        for number in range(times):
+            wire.say(ask(f"/api/v1/pop/queue/large?consumerGroup=g{number}", way))
+            if number < 2:
+                wait_for(lambda: state.total_requests + len(state.tasks) > answered + number)  # noqa: B023
+        wait_for(lambda: connection(broker).flow.read_paused)
+        assert state.total_requests == answered + 1
+        assert 0 < connection(broker).direct.get_write_buffer_size() < size
+        assert [wire.status() for _ in range(times)] == [200] * times
+
+
+def connection(broker: Running) -> Protocol:
+    """The only connection of a broker."""
+    (found,) = broker.server.server_state.connections
+    assert isinstance(found, Protocol)
+    return found

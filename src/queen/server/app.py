@@ -21,9 +21,10 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
+from urllib.parse import unquote
 
 import structlog
 
@@ -35,6 +36,7 @@ from queen.server.routing import Receive, Route, Router, Send
 from queen.server.wire import Response, refuse
 
 LOG: Final = structlog.get_logger("queen.http")
+Headers = list[tuple[bytes, bytes]]
 MODULES: Final = (
     "push",
     "pop",
@@ -108,73 +110,66 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        request_id = headers.get(b"x-request-id", b"")[:_ID_LENGTH] or b"%s%x" % (self._prefix, next(self._count))
+        request = self._request(scope, receive)
         try:
-            response = await self._respond(scope, headers, request_id, receive)
+            response, headers = await self.respond(request)
         except ClientGone:
             return
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
-            response = self._refused(error, scope, request_id)
-        if self._tells_all:
-            LOG.debug(
-                "answered",
-                method=scope["method"],
-                path=scope["path"],
-                status=response.status,
-                request=request_id.decode("latin-1"),
-            )
-        length = b"%d" % len(response.body)
-        answer = [(b"x-request-id", request_id), *self._cors(headers), *response.headers]
-        if response.status != 204:
-            answer += ((b"content-type", response.media), (b"content-length", length))
-        await send({"type": "http.response.start", "status": response.status, "headers": answer})
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
         await send({"type": "http.response.body", "body": response.body})
 
-    async def _respond(
-        self, scope: dict[str, Any], headers: dict[bytes, bytes], request_id: bytes, receive: Receive
-    ) -> Response:
-        method, raw_path = scope["method"], scope["raw_path"]
+    def _request(self, scope: dict[str, Any], receive: Receive) -> Request:
+        method, path, query = scope.get("method", "WS"), scope["raw_path"], scope["query_string"]
+        return Request(self.broker, method, path, query, dict(scope["headers"]), receive)
+
+    async def respond(self, request: Request) -> tuple[Response, Headers]:
+        """The answer to a request, whatever it is, and all of its headers; raises ClientGone only."""
+        headers = request.headers
+        request.id = headers.get(b"x-request-id", b"")[:_ID_LENGTH] or b"%s%x" % (self._prefix, next(self._count))
+        try:
+            response = await self._call(request)
+        except ClientGone:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
+            response = self._refused(error, request)
+        if self._tells_all:
+            LOG.debug("answered", status=response.status, **_named(request))
+        answer = [(b"x-request-id", request.id), *self._cors(headers), *response.headers]
+        if response.status != 204:
+            answer += ((b"content-type", response.media), (b"content-length", b"%d" % len(response.body)))
+        return response, answer
+
+    async def _call(self, request: Request) -> Response:
+        method = request.method
         if method == "OPTIONS":
             return Response(204, headers=_PREFLIGHT)
-        route, params = self.router.find(method, raw_path)
-        request = Request(self.broker, route, params, scope, receive)
-        request.headers = headers
-        request.id = request_id.decode("latin-1")
-        if not self._auth.open_to_all(route.role, raw_path):
-            request.identity = await self._auth.admit(route.role, headers.get(b"authorization"))
+        route, request.params = self.router.find(method, request.raw_path)
+        if not self._auth.open_to_all(route.role, request.raw_path):
+            request.identity = await self._auth.admit(route.role, request.headers.get(b"authorization"))
         if method == "POST" or method == "PUT":
-            request.body = await self.broker.bodies.read(headers, receive)
+            request.body = await self.broker.bodies.read(request)
         response: Response = await route.call(request)
         return response
 
-    def _refused(self, error: Exception, scope: dict[str, Any], request_id: bytes) -> Response:
+    def _refused(self, error: Exception, request: Request) -> Response:
         known = error
         if isinstance(error, TimeoutError):
             known = errors.StoreUnavailable("the database did not answer in time")
         elif not isinstance(error, errors.QueenError):
-            LOG.error("a defect", exc_info=error, path=scope["path"], request=request_id.decode("latin-1"))
+            LOG.error("a defect", exc_info=error, **_named(request))
             known = errors.InternalError("an unexpected error; the log has it under the request's id")
         assert isinstance(known, errors.QueenError)
         if type(known) is errors.StoreUnavailable:
             self.broker.watch.doubt()
         self.broker.metrics.refused(known.status)
         level = "error" if known.status == 500 else "warning" if known.status > 500 else "debug"
-        getattr(LOG, level)(
-            "refused",
-            status=known.status,
-            code=known.code,
-            reason=known.message,
-            method=scope["method"],
-            path=scope["path"],
-            request=request_id.decode("latin-1"),
-        )
+        getattr(LOG, level)("refused", status=known.status, code=known.code, reason=known.message, **_named(request))
         response = refuse(known)
         if isinstance(known, BodyTooLarge):
             return Response(response.status, response.body, headers=((b"connection", b"close"),))
         return response
 
-    def _cors(self, headers: dict[bytes, bytes]) -> tuple[tuple[bytes, bytes], ...]:
+    def _cors(self, headers: Mapping[bytes, bytes]) -> tuple[tuple[bytes, bytes], ...]:
         if self._any_origin:
             return ((b"access-control-allow-origin", b"*"),)
         origin = headers.get(b"origin")
@@ -184,17 +179,24 @@ class App:
 
     async def _converse(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """A WebSocket: browsers cannot set a header there, so the token may come as `?token=`."""
-        headers: dict[bytes, bytes] = dict(scope["headers"])
+        request = self._request(scope, receive)
         try:
-            route, params = self.router.find("WS", scope["raw_path"])
-            request = Request(self.broker, route, params, scope, receive)
-            request.headers = headers
-            if not self._auth.open_to_all(route.role, scope["raw_path"]):
+            route, request.params = self.router.find("WS", request.raw_path)
+            if not self._auth.open_to_all(route.role, request.raw_path):
                 token = request.text("token")
-                given = headers.get(b"authorization") or (token.encode() if token else None)
+                given = request.headers.get(b"authorization") or (token.encode() if token else None)
                 request.identity = await self._auth.admit(route.role, given)
         except errors.QueenError as error:
             LOG.debug("refused", code=error.code, reason=error.message, path=scope["path"])
             await send({"type": "websocket.close", "code": 4000 + error.status, "reason": error.message[:100]})
             return
         await route.call(request, receive, send)
+
+
+def _named(request: Request) -> dict[str, str]:
+    """What tells a request from others in the log."""
+    return {
+        "method": request.method,
+        "path": unquote(request.raw_path.decode("latin-1")),
+        "request": request.id.decode("latin-1"),
+    }

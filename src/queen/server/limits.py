@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from queen import errors
-from queen.server.request import ClientGone
+from queen.server.request import ClientGone, Request
 from queen.server.routing import Receive
 
 BODY_TIME: Final = 60.0
@@ -42,8 +42,15 @@ class BodyReader:
         # Kept, since asking for it is a system call each time.
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def read(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+    async def read(self, request: Request) -> bytes:
         """The whole body; raises BodyTooLarge or BodyTooSlow."""
+        if request.arrived is None:
+            return await self._receive(request.headers, request.receive)
+        if len(request.arrived) > self._limit:
+            raise self._too_large()
+        return request.arrived
+
+    async def _receive(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
         loop = self._loop = self._loop or asyncio.get_running_loop()
         task = asyncio.current_task(loop)
         assert task is not None

@@ -1,7 +1,9 @@
-"""Uvicorn's HTTP protocol, but the head and the body of an answer leave together.
+"""Uvicorn's HTTP protocol, with a short way for requests that are here as a whole, as nearly all are.
 
-Uvicorn writes them one after the other and the event loop passes every write on at once: that would be two system
-calls here, two packets, and two for whoever reads them.
+Uvicorn begins to answer while a request still arrives, and so it needs a scope, a cycle, and messages to and fro. A
+request that is whole needs none of that: the application is asked at once, and the answer leaves in one write.
+Everything else goes uvicorn's way: bodies in pieces or in chunks, callers that ask before they send, requests
+sent before the one before was answered, upgrades, and whatever looks odd.
 """
 
 from __future__ import annotations
@@ -9,9 +11,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from queen.server.app import App, Headers
+from queen.server.request import ClientGone, Request
+from queen.server.wire import Response
 
 _HEAD: Final = b"HTTP/1.1 "
+_CLOSE: Final = (b"connection", b"close")
 
 
 class Protocol(HttpToolsProtocol):
@@ -20,15 +28,188 @@ class Protocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A caller connected."""
         super().connection_made(cast("asyncio.Transport", Joining(transport, self.loop)))
+        self.direct = transport
+        self.gone = asyncio.Event()
+        self._held = False
+        self._fields: dict[bytes, bytes] | None = None
+        self._body = b""
+        self._answered_at = 0.0
+        self._idle: asyncio.TimerHandle | None = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The caller hung up, or we did."""
+        super().connection_lost(exc)
+        self.gone.set()
+        self._stop_idling()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came. A request of which the head is here now but not the end goes uvicorn's way."""
+        super().data_received(data)
+        if self._held and self._fields is not None and not self.transport.is_closing():
+            self._hand_over()
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._held = True
+        self._fields = None
+        self._body = b""
+        self.url = b""
+        self.headers = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header of it."""
+        self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Its head is here: see which way it goes, as far as the head tells."""
+        fields = self._fields = dict(self.headers)
+        if self._busy or self.parser.should_upgrade() or b"transfer-encoding" in fields or b"expect" in fields:
+            self._hand_over()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of its body."""
+        if self._held:
+            self._body += body
+        else:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """It is here as a whole."""
+        url = httptools.parse_url(self.url) if self._held and self.url.isascii() else None
+        if url is not None and url.path is not None:
+            self._answer(url.path, url.query or b"")
+            return
+        if self._held:
+            self._hand_over()
+        super().on_message_complete()
+
+    def _answer(self, path: bytes, query: bytes) -> None:
+        assert self._fields is not None
+        self._held = False
+        app, parser = cast("App", self.app), self.parser
+        short = Short(self, keep_alive=parser.get_http_version() != "1.0" and parser.should_keep_alive())
+        self.cycle = cast("RequestResponseCycle", short)
+        method = parser.get_method().decode()
+        short.start(app, Request(app.broker, method, path, query, self._fields, short.receive, self._body))
+
+    @property
+    def _busy(self) -> bool:
+        """Whether a request is being answered."""
+        return bool(self.cycle) and not self.cycle.response_complete
+
+    def _hand_over(self) -> None:
+        """Tell uvicorn what came so far, as the parser would have."""
+        self._held = False
+        url, headers = self.url, self.headers
+        super().on_message_begin()
+        super().on_url(url)
+        for name, value in headers:
+            super().on_header(name, value)
+        super().on_headers_complete()
+        if self._body:
+            super().on_body(self._body)
+
+    def handle_websocket_upgrade(self) -> None:
+        """The connection becomes a WebSocket, which may be quiet for long."""
+        self._stop_idling()
+        super().handle_websocket_upgrade()
+
+    def on_response_complete(self) -> None:
+        """A request was answered: on to the next one, or wait for it.
+
+        One timer looks after all requests of a connection: one for each would cost more than to parse it.
+        """
+        if self.pipeline or self.transport.is_closing():
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        self.flow.resume_reading()
+        self._answered_at = self.loop.time()
+        if self._idle is None:
+            self._idle = self.loop.call_later(self.timeout_keep_alive, self._look_whether_idle)
+
+    def _look_whether_idle(self) -> None:
+        left = self._answered_at + self.timeout_keep_alive - self.loop.time()
+        if self._busy or self._held:
+            left = self.timeout_keep_alive
+        if left > 0:
+            self._idle = self.loop.call_later(left, self._look_whether_idle)
+        else:
+            self.timeout_keep_alive_handler()
+
+    def _stop_idling(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+
+
+class Short:
+    """The answer to a request that is whole: in place of uvicorn's cycle, with what its protocol wants of one.
+
+    The request knows it, but not the other way round: a ring of the two would be left to the garbage collector.
+    """
+
+    __slots__ = ("_protocol", "_task", "disconnected", "keep_alive", "message_event", "response_complete")
+
+    def __init__(self, protocol: Protocol, *, keep_alive: bool) -> None:
+        self._protocol = protocol
+        self.keep_alive = keep_alive
+        self.disconnected = False
+        self.response_complete = False
+        self.message_event = protocol.gone
+
+    def start(self, app: App, request: Request) -> None:
+        """Begin to answer."""
+        self._task = self._protocol.loop.create_task(self._run(app, request))
+        self._protocol.tasks.add(self._task)
+
+    async def receive(self) -> dict[str, Any]:
+        """Wait until the caller hangs up: nothing else can come."""
+        self._protocol.flow.resume_reading()
+        await self._protocol.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _run(self, app: App, request: Request) -> None:
+        protocol = self._protocol
+        try:
+            response, headers = await app.respond(request)
+            if protocol.flow.write_paused:
+                await protocol.flow.drain()
+            if not protocol.direct.is_closing():
+                self._send(response, headers, with_body=request.method != "HEAD")
+        except ClientGone:
+            return
+        finally:
+            protocol.tasks.discard(self._task)
+            if not self.response_complete:
+                protocol.direct.close()
+
+    def _send(self, response: Response, headers: Headers, *, with_body: bool) -> None:
+        protocol = self._protocol
+        if _CLOSE in headers:
+            self.keep_alive = False
+        elif not self.keep_alive:
+            headers.append(_CLOSE)
+        lines = b"".join([b"%s: %s\r\n" % header for header in headers])
+        body = response.body if with_body else b""
+        protocol.direct.write(b"%s%s\r\n%s" % (STATUS_LINE[response.status], lines, body))
+        self.response_complete = True
+        if not self.keep_alive:
+            protocol.direct.close()
+        protocol.on_response_complete()
 
 
 class Joining:
-    """A transport that keeps the head of an answer for what follows it, or else until the next turn of the loop."""
+    """A transport that keeps the head of an answer for what follows it, or else until the next turn of the loop.
+
+    Uvicorn writes them one after the other and the event loop passes every write on at once: that would be two
+    system calls here, two packets, and two for whoever reads them.
+    """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
         self._head = b""
+        self.is_closing = transport.is_closing
 
     def write(self, data: bytes) -> None:
         """Send data, after the head that was kept."""

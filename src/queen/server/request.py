@@ -14,7 +14,7 @@ from queen.server.auth import NOBODY, Identity
 
 if TYPE_CHECKING:
     from queen.server.broker import Broker
-    from queen.server.routing import Receive, Route
+    from queen.server.routing import Receive
 
 T = TypeVar("T")
 _TRUE: Final = ("true", "1")
@@ -26,11 +26,14 @@ class ClientGone(Exception):
 
 
 class Request:
-    """One request. `params` are the path's parameters in order, percent-decoded."""
+    """One request. `params` are the path's parameters in order, percent-decoded.
+
+    `receive` tells of the rest of the body, if `arrived` is not all of it, and of the caller hanging up.
+    """
 
     __slots__ = (
         "_query",
-        "_receive",
+        "arrived",
         "body",
         "broker",
         "headers",
@@ -38,24 +41,33 @@ class Request:
         "identity",
         "method",
         "params",
+        "raw_path",
         "raw_query",
-        "route",
+        "receive",
     )
 
     def __init__(
-        self, broker: Broker, route: Route, params: tuple[str, ...], scope: Mapping[str, Any], receive: Receive
+        self,
+        broker: Broker,
+        method: str,
+        raw_path: bytes,
+        raw_query: bytes,
+        headers: Mapping[bytes, bytes],
+        receive: Receive,
+        arrived: bytes | None = None,
     ) -> None:
         self.broker = broker
-        self.route = route
-        self.params = params
-        self.method: str = scope.get("method", "GET")
-        self.headers: Mapping[bytes, bytes] = {}
-        self.raw_query: bytes = scope["query_string"]
+        self.method = method
+        self.raw_path = raw_path
+        self.raw_query = raw_query
+        self.headers = headers
+        self.receive = receive
+        self.arrived = arrived
         self.body = b""
-        self.id = ""
+        self.id = b""
+        self.params: tuple[str, ...] = ()
         self.identity: Identity = NOBODY
         self._query: dict[str, str] | None = None
-        self._receive = receive
 
     @property
     def engine(self) -> Engine:
@@ -120,5 +132,5 @@ class Request:
                 task.cancel()
 
     async def _hung_up(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
+        while (await self.receive())["type"] != "http.disconnect":
             pass

@@ -1,0 +1,106 @@
+"""How long a connection lives: idle ones end after a while and when the broker stops, those in use do not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.running import Running, run_broker, run_process
+from tests.server.wires import WAYS, ask, open_wire
+from tests.support.wait import wait_for
+
+LIVE = "/health/live"
+PARKED = "/api/v1/pop/queue/quiet?wait=true&timeout="
+UPGRADE = (
+    b"connection: upgrade",
+    b"upgrade: websocket",
+    b"sec-websocket-version: 13",
+    b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==",
+)
+IDLE = 0.5
+either_way = pytest.mark.parametrize("way", WAYS)
+
+
+@pytest.fixture
+def impatient(database: str, tmp_path: Path) -> Iterator[Running]:
+    """A broker that ends idle connections soon."""
+    with run_broker(database, tmp_path) as running:
+        running.server.config.timeout_keep_alive = IDLE  # type: ignore[assignment]
+        yield running
+
+
+@either_way
+def test_an_idle_connection_is_closed_in_time(impatient: Running, way: str) -> None:
+    with open_wire(impatient.url) as wire:
+        wire.say(ask(LIVE, way))
+        assert wire.status() == 200
+        answered = time.monotonic()
+        assert wire.end() == b""
+        assert IDLE * 0.9 < time.monotonic() - answered < IDLE + 5
+
+
+@either_way
+def test_a_connection_in_use_lives_on(impatient: Running, way: str) -> None:
+    """Also one whose request takes longer than that: the time begins with its answer."""
+    with open_wire(impatient.url) as wire:
+        started = time.monotonic()
+        while time.monotonic() - started < IDLE * 2.5:
+            wire.say(ask(LIVE, way))
+            assert wire.status() == 200
+        wire.say(ask(f"{PARKED}{IDLE * 2500:.0f}", way))
+        assert wire.status() == 204
+        answered = time.monotonic()
+        assert wire.end() == b""
+        assert IDLE * 0.9 < time.monotonic() - answered < IDLE + 5
+
+
+def test_a_head_that_comes_slowly_is_not_idle(impatient: Running) -> None:
+    with open_wire(impatient.url) as wire:
+        wire.say(ask(LIVE))
+        assert wire.status() == 200
+        wire.say(ask(LIVE)[:20])
+        (connection,) = impatient.server.server_state.connections
+        due = time.monotonic() + IDLE * 2.5
+        wait_for(lambda: time.monotonic() > due)
+        assert connection in impatient.server.server_state.connections
+        wire.say(ask(LIVE)[20:])
+        assert wire.status() == 200
+
+
+def test_a_websocket_may_be_quiet(impatient: Running) -> None:
+    with open_wire(impatient.url) as wire:
+        wire.say(ask(LIVE))
+        assert wire.status() == 200
+        wire.say(ask("/ws/dashboard", "short", *UPGRADE))
+        assert wire.head().startswith(b"http/1.1 101")
+        due = time.monotonic() + IDLE * 2.5
+        wait_for(lambda: time.monotonic() > due)
+        assert impatient.server.server_state.connections
+
+
+@either_way
+def test_a_stop_answers_who_waits_and_closes_what_is_idle(database: str, tmp_path: Path, way: str) -> None:
+    with run_process(database, tmp_path) as broker, open_wire(broker.url) as idle, open_wire(broker.url) as waiting:
+        idle.say(ask(LIVE, way))
+        assert idle.status() == 200
+        waiting.say(ask(f"{PARKED}30000", way))
+        wait_for(lambda: b'queue="quiet"} 1' in parked(broker.url), pause=0.1)
+        started = time.monotonic()
+        assert broker.stop() == 0
+        assert time.monotonic() - started < 5
+        assert idle.end() == b""
+        head = waiting.head()
+        assert head.startswith(b"http/1.1 204")
+        assert head.count(b"connection: close") == 1
+        assert waiting.end() == b""
+
+
+def parked(url: str) -> bytes:
+    """The lines about who waits."""
+    with open_wire(url) as wire:
+        wire.say(ask("/metrics/prometheus"))
+        lines = wire.body(wire.head()).splitlines()
+    return b"\n".join(line.removesuffix(b".0") for line in lines if line.startswith(b"queen_queue_parked_consumers{"))
