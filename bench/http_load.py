@@ -25,6 +25,7 @@ Script = Generator[bytes, Answer, int]
 CONNECTIONS: Final = 64
 CONSUMERS: Final = 16
 LANES: Final = 50
+_LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _NAMES: Final = re.compile(rb'"transactionId":\s*"([^"]+)"')
 _PARTITION: Final = re.compile(rb'"partitionId":\s*"([^"]+)"')
 _LEASE: Final = re.compile(rb'"leaseId":\s*"([^"]+)"')
@@ -57,23 +58,24 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._missing < 0:
-            data = b"".join((*self._parts, data))
-            end = data.find(b"\r\n\r\n")
-            if end < 0:
+            if self._parts:
+                data = b"".join((*self._parts, data))
+            end = data.find(b"\r\n\r\n") + 4
+            if end < 4:
                 self._parts = [data]
                 return
-            head = data[:end].lower() + b"\r\n"
-            self._status = int(head[9:12])
-            at = head.find(b"content-length:")
-            self._missing = int(head[at + 15 : head.index(b"\r\n", at)]) if at > 0 else 0
-            data = data[end + 4 :]
+            self._status = int(data[9:12])
+            length = _LENGTH.search(data, 0, end)
+            self._missing = int(length[1]) if length else 0
+            data = data[end:]
             self._parts = []
-        self._parts.append(data)
         self._missing -= len(data)
-        if self._missing <= 0:
-            body = b"".join(self._parts)
-            self._parts, self._missing = [], -1
-            self._go_on((self._status, body))
+        if self._missing > 0:
+            self._parts.append(data)
+            return
+        body = b"".join((*self._parts, data)) if self._parts else data
+        self._parts, self._missing = [], -1
+        self._go_on((self._status, body))
 
     def _go_on(self, answer: Answer) -> None:
         assert self._script is not None
@@ -103,14 +105,14 @@ class Items:
         start = f"{run[:8]}-{run[8:12]}-7{run[12:15]}-8{run[15:18]}-"
         self._numbers = count(10**11)
         self._first = [
-            f'{{"queue":"{queue}","partition":"p{number}","payload":{PAYLOAD},"transactionId":"{start}'
+            f'{{"queue":"{queue}","partition":"p{number}","payload":{PAYLOAD},"transactionId":"{start}'.encode()
             for number in range(partitions)
         ]
 
     def body(self, partition: int, batch: int) -> bytes:
         first = self._first[partition % len(self._first)]
-        items = first + ('"},' + first).join([str(next(self._numbers)) for _ in range(batch)])
-        return b'{"items":[%s"}]}' % items.encode()
+        items = (b'"},' + first).join([b"%d" % next(self._numbers) for _ in range(batch)])
+        return b'{"items":[%s%s"}]}' % (first, items)
 
 
 class Broker:
@@ -120,15 +122,15 @@ class Broker:
         parts = urlsplit(url)
         assert parts.hostname is not None
         self._host, self._port = parts.hostname, parts.port or 80
-        self._head = f" HTTP/1.1\r\nhost: {parts.netloc}\r\n"
+        self._head = b" HTTP/1.1\r\nhost: %s\r\n" % parts.netloc.encode()
+        self._json = self._head + b"content-type: application/json\r\ncontent-length: "
         self._items = Items(QUEUE, PARTITIONS)
 
     def get(self, path: str) -> bytes:
-        return f"GET {path}{self._head}\r\n".encode()
+        return b"GET %s%s\r\n" % (path.encode(), self._head)
 
-    def post(self, path: str, body: bytes) -> bytes:
-        head = f"POST {path}{self._head}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-        return head.encode() + body
+    def post(self, path: bytes, body: bytes) -> bytes:
+        return b"POST %s%s%d\r\n\r\n%s" % (path, self._json, len(body), body)
 
     async def connect(self) -> Connection:
         loop = asyncio.get_running_loop()
@@ -156,7 +158,7 @@ class Broker:
         def script(number: int, end: float) -> Script:
             turn = 0
             while time.perf_counter() < end:
-                status, answer = yield self.post("/api/v1/push", self._items.body(number * 7 + turn, batch))
+                status, answer = yield self.post(b"/api/v1/push", self._items.body(number * 7 + turn, batch))
                 assert status == 201, answer
                 turn += 1
             return turn * batch
@@ -174,7 +176,7 @@ class Broker:
                 if status == 204:
                     break
                 names = _NAMES.findall(answer)
-                status, answer = yield self.post("/api/v1/ack/batch", acks(answer, names))
+                status, answer = yield self.post(b"/api/v1/ack/batch", acks(answer, names))
                 assert status == 200, answer
                 done += len(names)
             return done
@@ -186,7 +188,7 @@ class Broker:
 
         def script() -> Script:
             for partition in range(PARTITIONS):
-                yield self.post("/api/v1/push", self._items.body(partition, 1))
+                yield self.post(b"/api/v1/push", self._items.body(partition, 1))
             yield self.get(f"/api/v1/pop/queue/{QUEUE}?batch=1&consumerGroup={GROUP}&autoAck=true")
             return 0
 
@@ -197,7 +199,7 @@ class Broker:
 
         def script() -> Script:
             for turn in range(-(-messages // 1000)):
-                status, answer = yield self.post("/api/v1/push", self._items.body(turn, 1000))
+                status, answer = yield self.post(b"/api/v1/push", self._items.body(turn, 1000))
                 assert status == 201, answer
             return 0
 
@@ -282,6 +284,6 @@ class Deliveries:
         body = self._items.body(turn, 1)
         [name] = _NAMES.findall(body)
         self._sent[name] = time.perf_counter()
-        status, answer = yield self._broker.post("/api/v1/push", body)
+        status, answer = yield self._broker.post(b"/api/v1/push", body)
         assert status == 201, answer
         return 1
