@@ -43,7 +43,7 @@ async def test_a_quick_consumer_pops_runs_up_to_what_it_may(engine: Engine, sql:
     async with engine.consume(REQUEST, prefetch=4) as consumer:
         assert [number async for message in consumer for number in numbers([message])] == list(range(1, 41))
     found = await runs(sql)
-    assert found[:2] == [1, 2]
+    assert found[0] == 1
     assert max(found) == 4
 
 

@@ -91,9 +91,12 @@ class Coalescer(Generic[Request, Answer]):
 
     async def _run(self) -> None:
         try:
-            # One turn of the loop lets callers that are ready now share the first call.
-            await asyncio.sleep(0)
-            while batch := self._take():
+            while True:
+                # One turn of the loop lets callers that are ready now, those just answered as well, share the call.
+                await asyncio.sleep(0)
+                batch = self._take()
+                if not batch:
+                    return
                 self._under_way += len(batch)
                 await self._serve(batch)
                 self._under_way -= len(batch)

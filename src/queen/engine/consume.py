@@ -23,6 +23,7 @@ from queen.model import Ack, Acked, LeaseAck, Message, PopRequest
 HOLD: Final = 0.25
 # A run is as long as fits into this part of it at the pace of the last one.
 _AIM: Final = 0.8
+_GROWTH: Final = 8
 _RUN_BYTES: Final = 1 << 20
 
 
@@ -143,9 +144,9 @@ class Consumer:
         self._rest = found[::-1]
 
     def _count(self) -> int:
-        """One at first, then what the pace and the size of the last run allow, at most twice as many."""
+        """One at first, then what the pace and the size of the last run allow."""
         if self._run == 0:
             return 1
         pace = (self._loop.time() - self._popped_at) / self._run
         fitting = min(int(HOLD * _AIM / max(pace, 1e-6)), _RUN_BYTES // self._length, self._prefetch)
-        return max(min(self._run * 2, fitting), 1)
+        return max(min(self._run * _GROWTH, fitting), 1)
