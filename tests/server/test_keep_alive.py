@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from queen.server.app import App, Headers
+from queen.server.request import Request
+from queen.server.wire import Response
 from tests.server.running import Running, run_broker, run_process
 from tests.server.wires import WAYS, ask, open_wire
 from tests.support.wait import wait_for
@@ -96,6 +100,26 @@ def test_a_stop_answers_who_waits_and_closes_what_is_idle(database: str, tmp_pat
         assert head.startswith(b"http/1.1 204")
         assert head.count(b"connection: close") == 1
         assert waiting.end() == b""
+
+
+def test_a_stop_does_not_wait_without_end(database: str, tmp_path: Path) -> None:
+    """Whoever is still being served after the limit is cut off."""
+    with run_broker(database, tmp_path, shutdown_limit=0) as running:
+        config = running.server.config
+        config.loaded_app = Endless(running.server.broker)
+        with open_wire(running.url) as wire:
+            wire.say(ask(LIVE))
+            wait_for(lambda: running.server.server_state.tasks)
+            running.server.should_exit = True
+            assert wire.end() == b""
+
+
+class Endless(App):
+    """An application that never answers."""
+
+    async def respond(self, request: Request) -> tuple[Response, Headers]:
+        await asyncio.Event().wait()
+        raise AssertionError
 
 
 def parked(url: str) -> bytes:

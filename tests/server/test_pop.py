@@ -1,16 +1,15 @@
 from __future__ import annotations
 
 import re
-import socket
 import threading
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx2
 
-from tests.server.calls import ack, ack_batch, configure, data, pop, push
+from tests.server.calls import ack_batch, configure, data, pop, push
 from tests.server.running import Running
 from tests.support.wait import wait_for
 
@@ -144,20 +143,6 @@ def test_a_waiting_pop_ends_in_time(api: httpx2.Client, queue: str) -> None:
     started = time.monotonic()
     assert pop(api, queue, wait=True, timeout=300) == []
     assert 0.25 < time.monotonic() - started < 5
-
-
-def test_a_client_that_went_away_leaves_no_lease(api: httpx2.Client, queue: str, shared_broker: Running) -> None:
-    push(api, queue, 0)
-    ack(api, pop(api, queue)[0])
-    engine = shared_broker.server.broker.engine
-    address = urlsplit(shared_broker.url)
-    with socket.create_connection((str(address.hostname), address.port or 0), timeout=10) as connection:
-        request = f"GET /api/v1/pop/queue/{queue}?wait=true&timeout=30000 HTTP/1.1\r\nhost: x\r\n\r\n"
-        connection.sendall(request.encode())
-        wait_for(lambda: engine.parked.get(queue))
-    wait_for(lambda: not engine.parked.get(queue))
-    push(api, queue, 1)
-    assert data(pop(api, queue)) == [1]
 
 
 def test_groups_start_where_they_say(api: httpx2.Client, queue: str) -> None:

@@ -3,7 +3,7 @@
 Uvicorn begins to answer while a request still arrives, and so it needs a scope, a cycle, and messages to and fro. A
 request that is whole needs none of that: the application is asked at once, and the answer leaves in one write.
 Everything else goes uvicorn's way: bodies in pieces or in chunks, callers that ask before they send, requests
-sent before the one before was answered, upgrades, and whatever looks odd.
+sent before the one before was answered, and upgrades.
 """
 
 from __future__ import annotations
@@ -75,21 +75,18 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """It is here as a whole."""
-        url = httptools.parse_url(self.url) if self._held and self.url.isascii() else None
-        if url is not None and url.path is not None:
-            self._answer(url.path, url.query or b"")
-            return
         if self._held:
-            self._hand_over()
-        super().on_message_complete()
+            self._answer()
+        else:
+            super().on_message_complete()
 
-    def _answer(self, path: bytes, query: bytes) -> None:
+    def _answer(self) -> None:
         assert self._fields is not None
         self._held = False
-        app, parser = cast("App", self.app), self.parser
+        app, parser, url = cast("App", self.app), self.parser, httptools.parse_url(self.url)
         short = Short(self, keep_alive=parser.get_http_version() != "1.0" and parser.should_keep_alive())
         self.cycle = cast("RequestResponseCycle", short)
-        method = parser.get_method().decode()
+        method, path, query = parser.get_method().decode(), url.path or b"/", url.query or b""
         short.start(app, Request(app.broker, method, path, query, self._fields, short.receive, self._body))
 
     @property
