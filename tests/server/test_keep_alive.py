@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import gc
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from queen.server.app import App, Headers
+from queen.server.protocol import Protocol
 from queen.server.request import Request
 from queen.server.wire import Response
 from tests.server.running import Running, run_broker, run_process
 from tests.server.wires import WAYS, ask, open_wire
-from tests.support.wait import wait_for
+from tests.support.wait import eventually, wait_for
 
 LIVE = "/health/live"
 PARKED = "/api/v1/pop/queue/quiet?wait=true&timeout="
@@ -74,6 +75,19 @@ def test_a_head_that_comes_slowly_is_not_idle(impatient: Running) -> None:
         assert wire.status() == 200
 
 
+def test_a_closed_connection_leaves_no_timer(broker: Running) -> None:
+    with open_wire(broker.url) as wire:
+        wire.say(ask(LIVE))
+        assert wire.status() == 200
+        (connection,) = broker.server.server_state.connections
+        assert isinstance(connection, Protocol)
+        wait_for(lambda: connection._idle)
+        timer = connection._idle
+        assert timer is not None
+        assert not timer.cancelled()
+    wait_for(timer.cancelled)
+
+
 def test_a_websocket_may_be_quiet(impatient: Running) -> None:
     with open_wire(impatient.url) as wire:
         wire.say(ask(LIVE))
@@ -105,8 +119,7 @@ def test_a_stop_answers_who_waits_and_closes_what_is_idle(database: str, tmp_pat
 def test_a_stop_does_not_wait_without_end(database: str, tmp_path: Path) -> None:
     """Whoever is still being served after the limit is cut off."""
     with run_broker(database, tmp_path, shutdown_limit=0) as running:
-        config = running.server.config
-        config.loaded_app = Endless(running.server.broker)
+        running.server.config.loaded_app = Slow(running.server.broker)
         with open_wire(running.url) as wire:
             wire.say(ask(LIVE))
             wait_for(lambda: running.server.server_state.tasks)
@@ -114,12 +127,27 @@ def test_a_stop_does_not_wait_without_end(database: str, tmp_path: Path) -> None
             assert wire.end() == b""
 
 
-class Endless(App):
-    """An application that never answers."""
+def test_an_answer_for_somebody_who_left_is_dropped(broker: Running, caplog: pytest.LogCaptureFixture) -> None:
+    server = broker.server
+    server.config.loaded_app = slow = Slow(server.broker)
+    with open_wire(broker.url) as wire:
+        wire.say(ask(LIVE))
+        wait_for(lambda: server.server_state.tasks)
+    wait_for(lambda: not server.server_state.connections)
+    slow.may_answer = True
+    wait_for(lambda: not server.server_state.tasks)
+    gc.collect()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+class Slow(App):
+    """An application that answers when it is told to."""
+
+    may_answer = False
 
     async def respond(self, request: Request) -> tuple[Response, Headers]:
-        await asyncio.Event().wait()
-        raise AssertionError
+        await eventually(lambda: self.may_answer)
+        return await super().respond(request)
 
 
 def parked(url: str) -> bytes:
