@@ -78,11 +78,12 @@ async def test_whoever_waited_long_enough_is_told_and_the_others_go_on() -> None
         return requests
 
     coalescer = Coalescer(call)
-    patient = asyncio.create_task(coalescer.submit(1, limit=60))
+    now = asyncio.get_running_loop().time()
+    patient = asyncio.create_task(coalescer.submit(1, until=now + 60))
     with pytest.raises(TimeoutError):
-        await coalescer.submit(2, limit=0.02)
+        await coalescer.submit(2, until=now + 0.02)
     with pytest.raises(TimeoutError):
-        await coalescer.submit(3, limit=-1)
+        await coalescer.submit(3, until=now - 1)
     release.set()
     assert await patient == 1
 

@@ -108,7 +108,7 @@ class Pusher:
         end = loop.time() + options.lock_timeout + options.statement_timeout
         for delay in self._delays:
             try:
-                return await lane.submit(items, len(items), end - loop.time())
+                return await lane.submit(items, len(items), end)
             except errors.PartitionBusy:
                 await asyncio.sleep(delay)
             except _Absent:
