@@ -5,16 +5,21 @@ from __future__ import annotations
 import random
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx2
 import pytest
 
 from queen.db.embedded import EmbeddedServer
+from queen.engine import KeyRing
+from queen.ids import uuid7
+from queen.model import NewMessage
+from queen.server.buffer import Buffer
 from tests.server.calls import data, pop, push
 from tests.server.producing import Producers, consume_all, require_all_once_in_order
-from tests.server.running import Process, run_process
-from tests.support.wait import wait_for
+from tests.server.running import Process, Running, run_process
+from tests.support.wait import eventually, wait_for
 
 pytestmark = pytest.mark.chaos
 
@@ -65,6 +70,20 @@ def test_a_broker_killed_while_it_buffers_loses_nothing(database: str, tmp_path:
         wait_for(lambda: buffered(broker) == 0, limit=30)
         found = consume_all(broker.url, "orders")
     require_all_once_in_order(producers.all, found)
+
+
+async def test_what_a_dead_process_left_behind_is_stored_by_one_that_lives(
+    broker: Running, client: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queen.server.watch._ADOPT_INTERVAL", 0.1)
+    left = Buffer(broker.settings.buffer_path, KeyRing(), never)
+    await left.append([NewMessage(queue="mail", payload='"left behind"', id=uuid7())])
+    await left.close()
+    await eventually(lambda: data(pop(client, "mail")) == ["left behind"])
+
+
+async def never(_: Sequence[NewMessage]) -> None:
+    raise AssertionError
 
 
 def buffered(broker: Process) -> int:
