@@ -68,8 +68,11 @@ def test_a_head_that_comes_slowly_is_not_idle(impatient: Running) -> None:
         assert wire.status() == 200
         wire.say(ask(LIVE)[:20])
         (connection,) = impatient.server.server_state.connections
-        due = time.monotonic() + IDLE * 2.5
-        wait_for(lambda: time.monotonic() > due)
+        assert isinstance(connection, Protocol)
+        wait_for(lambda: connection._held)
+        for _ in range(2):
+            timer = connection._idle
+            wait_for(lambda before=timer: connection._idle is not before)  # type: ignore[misc]
         assert connection in impatient.server.server_state.connections
         wire.say(ask(LIVE)[20:])
         assert wire.status() == 200
@@ -92,10 +95,14 @@ def test_a_websocket_may_be_quiet(impatient: Running) -> None:
     with open_wire(impatient.url) as wire:
         wire.say(ask(LIVE))
         assert wire.status() == 200
+        (connection,) = impatient.server.server_state.connections
+        assert isinstance(connection, Protocol)
+        timer = connection._idle
         wire.say(ask("/ws/dashboard", "short", *UPGRADE))
         assert wire.head().startswith(b"http/1.1 101")
-        due = time.monotonic() + IDLE * 2.5
-        wait_for(lambda: time.monotonic() > due)
+        assert timer is not None
+        wait_for(timer.cancelled)
+        assert connection._idle is timer
         assert impatient.server.server_state.connections
 
 

@@ -9,7 +9,6 @@ async with Engine.connect("postgresql://...") as engine:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
@@ -30,8 +29,6 @@ from queen.sql import query
 
 if TYPE_CHECKING:
     from queen.db.pool import Connection
-
-_SEQ = attrgetter("seq")
 
 __all__ = ["Committed", "Consumer", "Engine", "KeyRing", "RolledBack", "Selection"]
 
@@ -135,16 +132,7 @@ class Engine:
 
     async def ack_messages(self, messages: Sequence[Message]) -> list[Acked]:
         """Everything in these popped messages is done: one acknowledgement per partition."""
-        ordered = messages if len(messages) == 1 else sorted(messages, key=_SEQ)
-        last = {
-            (message.partition_id, message.lease_id): message for message in ordered if message.lease_id is not None
-        }
-        return await self._acker.ack_leases(
-            [
-                LeaseAck(partition_id=partition, lease_id=lease, up_to=message.seq, group=message.group)
-                for (partition, lease), message in last.items()
-            ]
-        )
+        return await self._acker.ack_popped(messages)
 
     async def renew(self, leases: Sequence[UUID], seconds: int) -> list[Renewal]:
         """Let leases live at least `seconds` longer."""

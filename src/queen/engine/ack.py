@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from queen import errors
 from queen.db.pool import Database, Row
-from queen.engine.batching import BatchSizes, Coalescer
+from queen.engine.batching import CALLS, BatchSizes, Coalescer
 from queen.engine.wake import Wake
-from queen.model import Ack, Acked, LeaseAck, Renewal
+from queen.model import Ack, Acked, LeaseAck, Message, Renewal
 from queen.sql import query
 
 SMALL: Final = 64
-CALLS: Final = 2
 MAX_ERROR: Final = 10_000
 _BUSY_DELAYS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25)
 
@@ -27,6 +27,7 @@ _BY_STATUS: Final[dict[str, Acked | None]] = {
 }
 
 T = TypeVar("T")
+_SEQ = attrgetter("seq")
 
 
 class Acker:
@@ -56,6 +57,19 @@ class Acker:
             return [answer for ack in rest for answer in await self._leases_once([ack], wait=True)]
 
         return await _in_turn(acks, self._leases, alone)
+
+    async def ack_popped(self, messages: Sequence[Message]) -> list[Acked]:
+        """Everything in these popped messages is done: one acknowledgement per partition and lease."""
+        ordered = messages if len(messages) == 1 else sorted(messages, key=_SEQ)
+        last = {
+            (message.partition_id, message.lease_id): message for message in ordered if message.lease_id is not None
+        }
+        return await self.ack_leases(
+            [
+                LeaseAck(partition_id=partition, lease_id=lease, up_to=message.seq, group=message.group)
+                for (partition, lease), message in last.items()
+            ]
+        )
 
     async def ack(self, acks: Sequence[Ack]) -> list[Acked]:
         """The outcome of single messages, decided once per call, partition and group."""

@@ -11,6 +11,9 @@ from typing import Final, Generic, TypeVar, cast
 
 from queen.db.pool import OutcomeUnknown
 
+# Calls under way: enough to keep the database busy while answers are read, few enough for arrivals to gather. Those who
+# ask again and again fall into that many crowds that take turns.
+CALLS: Final = 2
 # No crowd is split into calls smaller than this: what each costs by itself would outweigh working side by side.
 SMALLEST: Final = 32
 
@@ -50,8 +53,7 @@ class Coalescer(Generic[Request, Answer]):
     one bad request fails alone (I11); not when nobody knows whether the call was carried out:
     then every caller hears that, and decides what is safe to repeat.
 
-    `calls` of them may be under way at once: then the database works on one while the answers of another are read,
-    and whoever asks again and again falls into that many crowds of the same size.
+    `calls` of them may be under way at once, of the same size where many wait.
     """
 
     call: Callable[[Sequence[Request]], Awaitable[Sequence[Answer | Exception]]]

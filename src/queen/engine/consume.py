@@ -16,7 +16,7 @@ import msgspec
 from queen import errors
 from queen.engine.ack import Acker
 from queen.engine.pop import Popper
-from queen.model import Ack, Acked, LeaseAck, Message, PopRequest
+from queen.model import Ack, Acked, Message, PopRequest
 
 # No message is given later than this after its pop, so that it has its lease nearly to itself and other partitions
 # get their turn.
@@ -66,18 +66,7 @@ class Consumer:
 
     async def done(self) -> None:
         """Acknowledge the message at hand."""
-        message = self._require()
-        assert message.lease_id is not None
-        [acked] = await self._acker.ack_leases(
-            [
-                LeaseAck(
-                    partition_id=message.partition_id,
-                    lease_id=message.lease_id,
-                    up_to=message.seq,
-                    group=message.group,
-                )
-            ]
-        )
+        [acked] = await self._acker.ack_popped([self._require()])
         self._at_hand = None
         if acked.verdict != "acked":
             self.lost += 1
@@ -106,11 +95,11 @@ class Consumer:
 
     async def close(self) -> None:
         """Hand back whatever was not finished, uncounted."""
-        held = [message for message in (self._at_hand, *self._rest[:1]) if message is not None]
+        held = self._at_hand or (self._rest[-1] if self._rest else None)
         self._at_hand = None
         self._rest.clear()
-        if held and held[0].lease_id is not None:
-            await self._acker.release([held[0].lease_id])
+        if held is not None and held.lease_id is not None:
+            await self._acker.release([held.lease_id])
 
     async def __aenter__(self) -> Self:
         return self

@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from queen.engine.batching import CALLS
 from queen.errors import QueenError
 from queen.model import Message, PopRequest
 
 TOGETHER: Final = 256
-# Calls under way, of pops and acks together: enough to keep the database busy while answers are read, few enough
-# for arrivals to gather. Consumers that pop and ack then fall into two crowds that take turns.
-CALLS: Final = 2
 CROWD: Final = 16
 NIL: Final = UUID(int=0)
 # A wake-up asks for this many first; only if all of them got something does it ask for more.
