@@ -49,7 +49,9 @@ class HandedOut:
         for message in messages:
             if message.partition_id != partition:
                 partition, seqs = message.partition_id, {}
-                self._lanes[wire, partition_id(partition)] = Handed(message, lease, seqs)
+                lane = (wire, partition_id(partition))
+                self.forget(lane)  # of a run (engine/ahead.py) only the message handed out last counts
+                self._lanes[lane] = Handed(message, lease, seqs)
             seqs[message.transaction_id] = message.seq
         self._messages += len(messages)
         while self._messages > self._limit:
@@ -72,6 +74,6 @@ class HandedOut:
             del self._lanes[lane]
 
     def forget(self, lane: Lane) -> None:
-        """The lease is lost."""
+        """What was handed out of a lane is settled or lost."""
         handed = self._lanes.pop(lane, None)
         self._messages -= len(handed.seqs) if handed else 0

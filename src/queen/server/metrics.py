@@ -40,6 +40,14 @@ class Counted(Struct):
     histograms: dict[str, dict[str, Distribution]]
 
 
+class Held(msgspec.Struct, frozen=True):
+    """Work under a lease: of which queue, and since when (monotonic)."""
+
+    lease: UUID
+    queue: str
+    since: float
+
+
 class Metrics:
     """The counters and histograms of one process."""
 
@@ -53,7 +61,7 @@ class Metrics:
         self._work = Histogram("queen_pop_to_ack_seconds", "From pop to ack.", "queue", _AGES)
         self._histograms = (self._seconds, self._sizes, self._wait, self._work)
         self._queues: dict[str, str] = {}
-        self._leases: OrderedDict[UUID, tuple[str, float]] = OrderedDict()
+        self._leases: OrderedDict[UUID, Held] = OrderedDict()
         directory = os.environ.get(SHARED)
         self._directory = Path(directory) if directory else None
 
@@ -77,15 +85,20 @@ class Metrics:
         queue = self._label(first.queue)
         self._wait.observe(queue, max((now - first.created_at).total_seconds(), 0.0))
         if first.lease_id is not None:
-            self._leases[first.lease_id] = (queue, time.monotonic())
+            self._leases[first.lease_id] = Held(first.lease_id, queue, time.monotonic())
             if len(self._leases) > LEASES:
                 self._leases.popitem(last=False)
 
-    def acknowledged(self, lease: UUID | None, acked: Acked) -> None:
-        """A lease that this process handed out ended."""
-        if lease is not None and acked.released and (known := self._leases.pop(lease, None)):
-            queue, since = known
-            self._work.observe(queue, time.monotonic() - since)
+    def held(self, lease: UUID | None) -> Held | None:
+        """The work under a lease; to be asked before it is acknowledged, for then the lease may get new work."""
+        return self._leases.get(lease) if lease is not None else None
+
+    def acknowledged(self, held: Held | None, acked: Acked) -> None:
+        """Work that this process handed out is finished."""
+        if held is not None and acked.released:
+            self._work.observe(held.queue, time.monotonic() - held.since)
+            if self._leases.get(held.lease) is held:
+                del self._leases[held.lease]
 
     def _label(self, queue: str) -> str:
         label = self._queues.get(queue)

@@ -132,11 +132,12 @@ async def _ack_leases(request: Request, completed: Mapping[Lane, tuple[Handed, i
         for known, seq in completed.values()
     ]
     decided: dict[Lane, str] = {}
+    held = [request.broker.metrics.held(ack.lease_id) for ack in acks]
     answers = await request.engine.ack_leases(acks)
-    for (lane, (known, seq)), acked in zip(completed.items(), answers, strict=True):
+    for (lane, (known, seq)), work, acked in zip(completed.items(), held, answers, strict=True):
         names = (known.first.queue, known.first.partition) if acked.ok else (None, None)
         decided[lane] = _outcome(acked.verdict, acked.released, acked.dead_letter, *names)
-        request.broker.metrics.acknowledged(known.lease_id, acked)
+        request.broker.metrics.acknowledged(work, acked)
         if acked.ok:
             request.broker.handed.settled(lane, seq)
         else:
@@ -146,12 +147,14 @@ async def _ack_leases(request: Request, completed: Mapping[Lane, tuple[Handed, i
 
 async def _ack_messages(request: Request, items: Sequence[AckItem], group: str, no_error: str) -> list[str]:
     read = [read_ack(item, group, no_error) for item in items]
+    metrics = request.broker.metrics
+    held = iter([metrics.held(one.lease_id) for one in read if isinstance(one, Ack)])
     decided = iter(await request.engine.ack([one for one in read if isinstance(one, Ack)]))
     outcomes = []
     for one in read:
         acked = next(decided) if isinstance(one, Ack) else one
         if isinstance(one, Ack):
-            request.broker.metrics.acknowledged(one.lease_id, acked)
+            metrics.acknowledged(next(held), acked)
         outcomes.append(_outcome(acked.verdict, acked.released, acked.dead_letter, acked.queue, acked.partition))
     return outcomes
 
