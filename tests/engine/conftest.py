@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from queen.db.pool import Database
 from queen.engine import Engine
 from tests.support.clock import Clock
+from tests.support.wait import eventually
 from tests.support.work import Sql, connect
 
 
@@ -15,6 +17,14 @@ from tests.support.work import Sql, connect
 async def engine(database: str) -> AsyncIterator[Engine]:
     """An open engine."""
     async with Engine.connect(database) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def other(database: str) -> AsyncIterator[Engine]:
+    """Another process, as far as the database can tell. It polls so rarely that only a wake-up can answer in time."""
+    async with Engine(Database(database), listen_url=database, poll=60) as opened:
+        await eventually(lambda: opened._listener is not None and opened._listener.connected)
         yield opened
 
 

@@ -8,17 +8,12 @@ from collections import defaultdict
 import pytest
 
 from queen import errors
-from queen.engine import Consumer, Engine, consume
+from queen.engine import Consumer, Engine, ahead
 from queen.model import Message, PopRequest
 from tests.support.clock import Clock
-from tests.support.work import Sql, dead, lane, numbers, pop, push
+from tests.support.work import Sql, dead, lane, numbers, pop, push, runs
 
 REQUEST = PopRequest(queue="q")
-RUNS = "select batch_to - batch_from + 1 from queen.deliveries order by ended_at, batch_to"
-
-
-async def runs(sql: Sql) -> list[int]:
-    return [row[0] for row in await sql.fetch(RUNS)]
 
 
 async def take(consumer: Consumer) -> Message:
@@ -48,7 +43,7 @@ async def test_a_quick_consumer_pops_runs_up_to_what_it_may(engine: Engine, sql:
 
 
 async def test_a_slow_consumer_pops_one_at_a_time(engine: Engine, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consume, "HOLD", 0.0)
+    monkeypatch.setattr(ahead, "HOLD", 0.0)
     await push(engine, 1, 2, 3, 4, 5)
     async with engine.consume(REQUEST) as consumer:
         assert [number async for message in consumer for number in numbers([message])] == [1, 2, 3, 4, 5]
@@ -63,7 +58,7 @@ async def test_a_run_kept_too_long_goes_back_into_the_line(
     consumer = engine.consume(REQUEST)
     given = [await take(consumer) for _ in range(2)]
     assert [(message.partition, *numbers([message])) for message in given] == [("a", 1), ("b", 1)]
-    monkeypatch.setattr(consume, "HOLD", -1.0)
+    monkeypatch.setattr(ahead, "HOLD", -1.0)
     assert (await take(consumer)).partition == "a"
     row = await lane(sql, partition="b")
     assert (row["last_consumed_seq"], row["lease_id"], row["retry_count"]) == (1, None, 0)
@@ -71,7 +66,7 @@ async def test_a_run_kept_too_long_goes_back_into_the_line(
 
 
 async def test_big_messages_are_popped_few_at_a_time(engine: Engine, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consume, "_RUN_BYTES", 20)
+    monkeypatch.setattr(ahead, "RUN_BYTES", 20)
     await push(engine, *range(1, 9))
     async with engine.consume(REQUEST) as consumer:
         assert len([message async for message in consumer]) == 8

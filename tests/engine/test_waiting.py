@@ -11,7 +11,9 @@ import pytest
 
 from queen.db.pool import Database
 from queen.engine import Engine
+from queen.engine.ahead import Runs
 from queen.engine.waiting import Desk, Offer, Parked
+from queen.engine.wake import Wake
 from queen.ids import uuid7
 from queen.model import Message, PopRequest
 from tests.support.clock import Clock
@@ -28,6 +30,12 @@ async def patient(database: str) -> AsyncIterator[Engine]:
     async with Engine(Database(database), listen_url=database, poll=30) as engine:
         await eventually(lambda: engine._listener is not None and engine._listener.connected)
         yield engine
+
+
+def runs() -> Runs:
+    """Runs that never come to the database."""
+    database = Database("postgresql://nowhere")
+    return Runs(database, Wake(database))
 
 
 async def parked(engine: Engine, queue: str = "q") -> None:
@@ -169,14 +177,14 @@ async def test_a_caller_that_goes_away_as_its_answer_comes_leaves_no_lease() -> 
     loop, returned = asyncio.get_running_loop(), list[Parked]()
     handed = Message("q", "p", 1, "g", 1, uuid7(), "t", "1", datetime.now(UTC))
 
-    async def offer(parked: Sequence[Parked]) -> Offer:
+    async def offer(parked: Sequence[Parked], _ahead: int) -> Offer:
         loop.call_soon(caller.cancel)
-        return Offer(found=[[handed] for _ in parked], next_in=None, again=False, queue_id=1)
+        return Offer(found=[[handed] for _ in parked], next_in=None, lease=60, again=False, queue_id=1)
 
     async def give_back(waiting: Parked) -> None:
         returned.append(waiting)
 
-    desk = Desk(offer, give_back, lambda: None, lambda: False, poll=30)
+    desk = Desk(offer, give_back, lambda: None, lambda: False, runs(), poll=30)
     caller = asyncio.create_task(desk.ask(PopRequest(queue="q")))
     with pytest.raises(asyncio.CancelledError):
         await caller
@@ -190,17 +198,17 @@ async def test_a_crowd_shares_few_calls(acking: bool, sizes: list[int]) -> None:
     asked: list[int] = []
     both = asyncio.Event()
 
-    async def offer(parked: Sequence[Parked]) -> Offer:
+    async def offer(parked: Sequence[Parked], _ahead: int) -> Offer:
         asked.append(len(parked))
         if asked == sizes:
             both.set()
         await both.wait()
-        return Offer(found=[[] for _ in parked], next_in=None, again=False, queue_id=1)
+        return Offer(found=[[] for _ in parked], next_in=None, lease=60, again=False, queue_id=1)
 
     async def give_back(_: Parked) -> None:
         raise AssertionError("nothing was handed out")
 
-    desk = Desk(offer, give_back, lambda: None, lambda: acking, poll=30)
+    desk = Desk(offer, give_back, lambda: None, lambda: acking, runs(), poll=30)
     answers = asyncio.gather(*(desk.ask(PopRequest(queue="q")) for _ in range(64)))
     assert await asyncio.wait_for(answers, 10) == [[]] * 64
     assert asked == sizes

@@ -113,3 +113,17 @@ async def stored(sql: Sql, *, queue: str = "q", partition: str = "p") -> list[tu
         queue, partition,
     )  # fmt: skip
     return [(row["seq"], row["n"]) for row in rows]
+
+
+async def leased(sql: Sql) -> set[int]:
+    """How many messages the live leases hold."""
+    rows = await sql.fetch(
+        "select distinct batch_to - batch_from + 1 from queen.partition_consumers where lease_id is not null"
+    )
+    return {row[0] for row in rows}
+
+
+async def runs(sql: Sql) -> list[int]:
+    """How many messages each lease held that ended, oldest first."""
+    rows = await sql.fetch("select batch_to - batch_from + 1 from queen.deliveries order by ended_at, batch_to")
+    return [row[0] for row in rows]

@@ -15,6 +15,7 @@ from uuid import UUID
 from queen.db.listen import Listener
 from queen.db.pool import Database, Isolation, PoolOptions
 from queen.engine.ack import Acker
+from queen.engine.ahead import Runs
 from queen.engine.batching import BatchSizes
 from queen.engine.consume import Consumer
 from queen.engine.dead_letters import DeadLetters, Selection
@@ -51,9 +52,12 @@ class Engine:
         self.wake = Wake(database, notify=True)
         self._listener = Listener(listen_url, self.wake.heard) if listen_url else None
         self._pusher = Pusher(database, self.keys, self.wake, lanes=lanes)
-        self._acker = Acker(database, self.wake)
-        self._popper = Popper(database, self.keys, self.wake, self._acker.under_way, poll=poll, batch_limit=batch_limit)
-        self._transactor = Transactor(database, self._pusher, self.wake)
+        runs = Runs(database, self.wake)
+        self._acker = Acker(database, self.wake, runs)
+        self._popper = Popper(
+            database, self.keys, self.wake, self._acker.under_way, runs, poll=poll, batch_limit=batch_limit
+        )
+        self._transactor = Transactor(database, self._pusher, self.wake, runs)
         self.queues = Queues(database, self.keys, self.wake)
         self.dead_letters = DeadLetters(database, self.keys, self.wake)
 

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from queen import errors
 from queen.db.pool import Database, Row
+from queen.engine.ahead import Runs
 from queen.engine.batching import CALLS, BatchSizes, Coalescer
 from queen.engine.wake import Wake
 from queen.model import Ack, Acked, LeaseAck, Message, Renewal
@@ -20,11 +21,9 @@ MAX_ERROR: Final = 10_000
 _BUSY_DELAYS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25)
 
 _ENDED: Final = Acked(verdict="acked", released=True)
-_BY_STATUS: Final[dict[str, Acked | None]] = {
-    "acked": Acked(verdict="acked"),
-    "lost": Acked(verdict="lost"),
-    "busy": None,
-}
+_ACKED: Final = Acked(verdict="acked")
+_GOES_ON: Final[tuple[str, int | None]] = ("acked", None)
+_LOST: Final = Acked(verdict="lost")
 
 T = TypeVar("T")
 _SEQ = attrgetter("seq")
@@ -33,9 +32,10 @@ _SEQ = attrgetter("seq")
 class Acker:
     """Takes acknowledgements for an engine."""
 
-    def __init__(self, database: Database, wake: Wake) -> None:
+    def __init__(self, database: Database, wake: Wake, runs: Runs) -> None:
         self._database = database
         self._wake = wake
+        self._runs = runs
         self._leases: Coalescer[Sequence[LeaseAck], list[Acked | None]] = Coalescer(self._leases_together, calls=CALLS)
         self._messages: Coalescer[Sequence[Ack], list[Acked | None]] = Coalescer(self._messages_together)
 
@@ -60,14 +60,19 @@ class Acker:
 
     async def ack_popped(self, messages: Sequence[Message]) -> list[Acked]:
         """Everything in these popped messages is done: one acknowledgement per partition and lease."""
-        ordered = messages if len(messages) == 1 else sorted(messages, key=_SEQ)
-        last = {
-            (message.partition_id, message.lease_id): message for message in ordered if message.lease_id is not None
-        }
+        if len(messages) > 1:
+            last = {(message.partition_id, message.lease_id): message for message in sorted(messages, key=_SEQ)}
+            messages = list(last.values())
         return await self.ack_leases(
             [
-                LeaseAck(partition_id=partition, lease_id=lease, up_to=message.seq, group=message.group)
-                for (partition, lease), message in last.items()
+                LeaseAck(
+                    partition_id=message.partition_id,
+                    lease_id=message.lease_id,
+                    up_to=message.seq,
+                    group=message.group,
+                )
+                for message in messages
+                if message.lease_id is not None
             ]
         )
 
@@ -92,6 +97,7 @@ class Acker:
         """Hand leases back, uncounted; returns how many partitions each held."""
         if not 0 <= delay_ms <= 86_400_000:
             raise errors.InvalidRequest("delay_ms", "delayMs must be between 0 and 86400000")
+        self._runs.forget(leases)
         rows = await self._database.fetch(query("engine/release"), list(leases), delay_ms)
         for row in rows:
             for queue_id in row["queue_ids"]:
@@ -119,14 +125,17 @@ class Acker:
 
     async def _leases_once(self, acks: Sequence[LeaseAck], *, wait: bool) -> list[Acked | None]:
         rows = await self._database.fetch(query("engine/ack_leases"), *_lease_arguments(acks), wait)
-        answers: list[Acked | None] = [None] * len(acks)
-        released = set()
-        for entry, status, ended, _, queue_id in rows:
-            if ended:
-                released.add(queue_id)
-            answers[entry - 1] = _ENDED if ended else _BY_STATUS[status]
+        others = {entry: (status, queue_id) for entry, status, queue_id in rows}
+        answers: list[Acked | None] = []
+        for entry, ack in enumerate(acks, 1):
+            status, queue_id = others.get(entry, _GOES_ON)
+            if status == "acked":
+                over = self._runs.acked(ack.lease_id, ack.up_to, ended=queue_id is not None)
+                answers.append(_ENDED if over else _ACKED)
+            else:
+                answers.append(_LOST if status == "lost" else None)
         # Whoever waits hears once per queue, not once per acknowledgement.
-        for queue_id in released:
+        for queue_id in {queue_id for _, queue_id in others.values() if queue_id is not None}:
             self._wake.ready(None, queue_id, announce=False)
         return answers
 
@@ -135,12 +144,13 @@ class Acker:
 
     async def _messages_once(self, calls: Sequence[Sequence[Ack]], *, wait: bool) -> list[Acked | None]:
         rows = await self._database.fetch(query("engine/ack_messages"), *message_arguments(calls), wait, False)
-        return [None if row["status"] == "busy" else self._acked(row) for row in rows]
+        flat = (ack for call in calls for ack in call)
+        return [None if row["status"] == "busy" else self._acked(ack, row) for ack, row in zip(flat, rows, strict=True)]
 
-    def _acked(self, row: Row) -> Acked:
+    def _acked(self, ack: Ack, row: Row) -> Acked:
         if row["released"]:
             self._wake.ready(row["queue_name"], row["queue_id"], announce=False)
-        return read_acked(row)
+        return self._runs.settle(ack, read_acked(row))
 
     async def drain(self) -> None:
         """Wait until nothing is under way."""

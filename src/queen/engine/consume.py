@@ -9,22 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Literal, Self
 
 import msgspec
 
 from queen import errors
+from queen.engine import ahead
 from queen.engine.ack import Acker
 from queen.engine.pop import Popper
 from queen.model import Ack, Acked, Message, PopRequest
-
-# No message is given later than this after its pop, so that it has its lease nearly to itself and other partitions
-# get their turn.
-HOLD: Final = 0.25
-# A run is as long as fits into this part of it at the pace of the last one.
-_AIM: Final = 0.8
-_GROWTH: Final = 8
-_RUN_BYTES: Final = 1 << 20
 
 
 class Consumer:
@@ -56,7 +49,7 @@ class Consumer:
         """Acknowledge the message at hand and give the next; None when there is none within the request's wait."""
         if self._at_hand is not None:
             await self.done()
-        if self._rest and self._loop.time() - self._popped_at > HOLD:
+        if self._rest and self._loop.time() - self._popped_at > ahead.HOLD:
             self._run -= len(self._rest)
             await self.close()
         if not self._rest:
@@ -129,13 +122,11 @@ class Consumer:
         found = await self._popper.pop(msgspec.structs.replace(self._request, batch=self._count(), partitions=1))
         self._popped_at = self._loop.time()
         self._run = len(found)
-        self._length = sum(len(message.payload) for message in found) // max(self._run, 1) or 1
+        self._length = sum(len(message.payload) for message in found) // max(self._run, 1)
         self._rest = found[::-1]
 
     def _count(self) -> int:
         """One at first, then what the pace and the size of the last run allow."""
         if self._run == 0:
             return 1
-        pace = (self._loop.time() - self._popped_at) / self._run
-        fitting = min(int(HOLD * _AIM / max(pace, 1e-6)), _RUN_BYTES // self._length, self._prefetch)
-        return max(min(self._run * _GROWTH, fitting), 1)
+        return ahead.fitting(self._run, self._loop.time() - self._popped_at, self._length, self._prefetch)

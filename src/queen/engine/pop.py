@@ -13,6 +13,7 @@ import msgspec
 
 from queen import errors
 from queen.db.pool import Database, OutcomeUnknown, Row
+from queen.engine.ahead import Runs
 from queen.engine.encryption import KeyRing
 from queen.engine.waiting import Desk, Offer, Parked
 from queen.engine.wake import Wake
@@ -69,6 +70,7 @@ class Popper:
         keys: KeyRing,
         wake: Wake,
         acking: Callable[[], bool],
+        runs: Runs,
         *,
         poll: float = 1.0,
         batch_limit: int = 10_000,
@@ -76,6 +78,7 @@ class Popper:
         self._database = database
         self._keys = keys
         self._acking = acking
+        self._runs = runs
         self._poll = poll
         self._batch_limit = batch_limit
         self._desks: dict[Key, Desk] = {}
@@ -111,10 +114,11 @@ class Popper:
             return []
         if desk is None:
             desk = self._desks[key] = Desk(
-                lambda parked: self._offer(key, parked),
+                lambda parked, ahead: self._offer(key, parked, ahead),
                 self._give_back,
                 lambda: self._retire(key),
                 self._acking,
+                self._runs,
                 self._poll,
             )
         return await desk.ask(request)
@@ -152,18 +156,19 @@ class Popper:
             if queue_id is None or key.queue == queue or (queue is None and desk.queue_id in (None, queue_id)):
                 desk.wake()
 
-    async def _offer(self, key: Key, parked: Sequence[Parked]) -> Offer:
-        rows = await self._ask(key, parked)
+    async def _offer(self, key: Key, parked: Sequence[Parked], ahead: int) -> Offer:
+        rows = await self._ask(key, parked, ahead)
         for _ in range(_LOOK_AGAIN):
             state = rows[0]["state"]
             if state == "unregistered" or (state == "absent" and key.group != QUEUE_MODE):
                 await self.register(key.queue, key.group, key.mode, key.start_at)
             elif state != "again" or len(rows) > 1:
                 break
-            rows = await self._ask(key, parked)
+            rows = await self._ask(key, parked, ahead)
         return self._read(key, parked, rows)
 
-    async def _ask(self, key: Key, parked: Sequence[Parked]) -> list[Row]:
+    async def _ask(self, key: Key, parked: Sequence[Parked], ahead: int) -> list[Row]:
+        batches = [waiting.request.batch for waiting in parked]
         leases = uuid7s(len(parked))
         for waiting, lease in zip(parked, leases, strict=True):
             waiting.lease = lease
@@ -172,7 +177,7 @@ class Popper:
                 query("engine/pop"),
                 key.queue,
                 key.group,
-                [waiting.request.batch for waiting in parked],
+                batches if ahead == 1 else [ahead if batch == 1 else batch for batch in batches],
                 [min(waiting.request.partitions, waiting.request.batch) for waiting in parked],
                 leases,
                 key.partition,
@@ -197,10 +202,12 @@ class Popper:
         for row in rows[1:]:
             place = row["request"] - 1
             found[place] += self._messages(key, row, None if key.auto_ack else parked[place].lease)
-        wait = None
+        wait, lease = None, 0.0
+        if head["lease_expires_at"] is not None:
+            lease = (head["lease_expires_at"] - head["started_at"]).total_seconds()
         if head["next_ready_at"] is not None:
             wait = max((head["next_ready_at"] - head["started_at"]).total_seconds(), 0.001)
-        return Offer(found=found, next_in=wait, again=head["state"] == "again", queue_id=head["partition_id"])
+        return Offer(found, wait, lease, again=head["state"] == "again", queue_id=head["partition_id"])
 
     def _remember(self, key: Key, head: Row) -> None:
         """Keep the low mark for a second: a late commit may be below it, so we look from the bottom that often."""
@@ -273,6 +280,7 @@ class Popper:
             await self._database.fetch(query("engine/release"), [waiting.lease], 0)
 
     async def drain(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until nothing is under way, and give back what was popped ahead."""
         for desk in list(self._desks.values()):
             await desk.drain()
+        await self._runs.recall()

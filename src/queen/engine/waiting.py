@@ -7,15 +7,16 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 from uuid import UUID
 
+from queen.engine.ahead import CROWD, Crowd, Run, Runs
 from queen.engine.batching import CALLS
 from queen.errors import QueenError
 from queen.model import Message, PopRequest
 
 TOGETHER: Final = 256
-CROWD: Final = 16
 NIL: Final = UUID(int=0)
 # A wake-up asks for this many first; only if all of them got something does it ask for more.
 WOKEN: Final = 32
@@ -37,10 +38,12 @@ class Offer:
     """What one database call had for the parked requests, in their order.
 
     `next_in`: seconds until something becomes ready by itself, None when nothing will.
+    `lease`: how many seconds the leases given live.
     """
 
     found: list[list[Message]]
     next_in: float | None
+    lease: float
     again: bool
     queue_id: int | None
 
@@ -50,14 +53,16 @@ class Desk:
 
     Whoever got nothing and may wait is parked until a wake-up, the time the next lane becomes ready,
     or the poll interval, whichever comes first: wake-ups are hints, polling is the truth.
+    Crowds that ask for single messages get them from runs.
     """
 
     def __init__(
         self,
-        offer: Callable[[Sequence[Parked]], Awaitable[Offer]],
+        offer: Callable[[Sequence[Parked], int], Awaitable[Offer]],
         give_back: Callable[[Parked], Awaitable[None]],
         retire: Callable[[], None],
         acking: Callable[[], bool],
+        runs: Runs,
         poll: float,
     ) -> None:
         self._offer = offer
@@ -66,10 +71,12 @@ class Desk:
         self._acking = acking
         self._poll = poll
         self._loop = asyncio.get_running_loop()
+        self._crowd = Crowd(runs, self._serve_from, self._start_soon)
         self._fresh: deque[Parked] = deque()
         self._waiting: dict[Parked, None] = {}
         self._calls: set[asyncio.Task[None]] = set()
         self._returns: set[asyncio.Task[None]] = set()
+        self._asking = 0
         self._starting = False
         self._woken = False
         self._wakes = 0
@@ -84,9 +91,12 @@ class Desk:
 
     async def ask(self, request: PopRequest) -> list[Message]:
         """Stand in line until there is something or the request's wait is over."""
+        if request.batch == 1 and (message := self._crowd.take()):
+            return message
         waiting = Parked(request, self._loop.time() + request.wait, self._loop.create_future())
         self._fresh.append(waiting)
         self._start_soon()
+        self._asking += 1
         try:
             return await waiting.answer
         except asyncio.CancelledError:
@@ -94,6 +104,8 @@ class Desk:
             if answer.done() and not answer.cancelled() and answer.exception() is None and answer.result():
                 self._return_soon(waiting)
             raise
+        finally:
+            self._asking -= 1
 
     def wake(self) -> None:
         """Something may be ready."""
@@ -126,7 +138,7 @@ class Desk:
             task = asyncio.create_task(self._serve(batch), name="queen-pop")
             self._calls.add(task)
             task.add_done_callback(self._called)
-        if not self._calls and not self.parked:
+        if not self._calls and not self.parked and self._crowd.gone:
             self._set_alarm(None)
             self._retire()
 
@@ -151,8 +163,9 @@ class Desk:
 
     async def _serve(self, batch: list[Parked]) -> None:
         wakes = self._wakes
+        crowded = not batch[0].request.auto_ack and self._crowd.gathers(self._asking)
         try:
-            offer = await self._offer(batch)
+            offer = await self._offer(batch, self._crowd.length(self._asking) if crowded else 1)
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to those who wait
             for waiting in batch:
                 self._stop_timer(waiting)
@@ -161,11 +174,11 @@ class Desk:
             self._set_alarm(self._poll)
             return
         self.queue_id = offer.queue_id
-        left = [
-            waiting
-            for waiting, messages in zip(batch, offer.found, strict=True)
-            if not messages or not self._hand_over(waiting, messages)
-        ]
+        left = [waiting for waiting, messages in zip(batch, offer.found, strict=True) if not messages]
+        self._crowd.served(everyone=not left, lease=offer.lease)
+        for waiting, messages in zip(batch, offer.found, strict=True):
+            if messages:
+                self._hand_over(waiting, messages, crowded=crowded)
         missed = offer.again or self._wakes != wakes
         for waiting in left:
             self._park(waiting, fresh=missed and waiting.request.wait > 0)
@@ -184,13 +197,25 @@ class Desk:
         else:
             self._waiting[waiting] = None
 
-    def _hand_over(self, waiting: Parked, messages: list[Message]) -> bool:
+    def _hand_over(self, waiting: Parked, messages: list[Message], *, crowded: bool) -> None:
         self._stop_timer(waiting)
-        if not waiting.answer.done():
+        if waiting.answer.done():
+            self._return_soon(waiting)
+        elif crowded and waiting.request.batch == 1:
+            waiting.answer.set_result(self._crowd.begin(waiting.lease, messages))
+        else:
             waiting.answer.set_result(messages)
-            return True
-        self._return_soon(waiting)
-        return True
+
+    def _serve_from(self, run: Run) -> bool:
+        """Give the next message of a run to whoever waits longest for one; tells whether there is someone."""
+        for waiting in chain(self._waiting, self._fresh):
+            if waiting.request.batch == 1 and not waiting.answer.done():
+                self._waiting.pop(waiting, None)
+                self._stop_timer(waiting)
+                waiting.lease = run.lease
+                waiting.answer.set_result(run.give())
+                return True
+        return False
 
     def _return_soon(self, waiting: Parked) -> None:
         """The caller went away while we asked: its work must not wait for the lease to run out."""
