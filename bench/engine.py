@@ -45,6 +45,12 @@ GOALS = {
     "pop+ack 1 x 64 consumers": ("cursor 1 x 16 connections", 2.0),
     "ack batch 100": ("old ack batch 100", 1.5),
 }
+# Enough waiting messages for a round of each load; 30,000 where nothing is said.
+FILL = {
+    "pop+ack batch 1000": 60_000,
+    "consume 1 x 64 consumers": 80_000,
+    "pop+ack 1 x 64 consumers": 80_000,
+}
 
 
 def main() -> None:
@@ -126,6 +132,7 @@ async def rates_of(ceilings: Ceilings, verbs: Verbs, plain: Verbs, options: argp
         "cursor 1 x 16 connections": lambda: ceilings.cursors(seconds, 16),
         "consume 1 x 64 consumers": lambda: verbs.consume(seconds, 64),
         "pop+ack 1 x 64 consumers": lambda: verbs.pop_ack(seconds, 1, 64),
+        "pop+ack 1 x 15 consumers": lambda: verbs.pop_ack(seconds, 1, 15),
         "pop+ack 1 x 1 consumer": lambda: verbs.pop_ack(seconds, 1, 1),
         "consume 1 x 1 consumer": lambda: verbs.consume(seconds, 1),
     }
@@ -133,7 +140,7 @@ async def rates_of(ceilings: Ceilings, verbs: Verbs, plain: Verbs, options: argp
     for number in range(options.rounds + 1):
         for name, load in loads.items():
             if name.startswith(("pop+ack", "consume")):
-                await verbs.fill(60_000 if "1000" in name or name.startswith("consume") else 30_000)
+                await verbs.fill(FILL.get(name, 30_000))
             rate = await load()
             if number:  # the first round only warms up
                 samples[name].append(rate)
