@@ -13,33 +13,37 @@ Kind = Literal["queue", "partition", "dead-letter", "trace"]
 _KINDS: Final[tuple[Kind, ...]] = ("queue", "partition", "dead-letter", "trace")
 _PREFIX: Final = 0x51E0_0000_0000_8000  # version 8: the layout is ours
 _VARIANT: Final = 0x8000_0000_0000_0000
+_LOW: Final = 0x3FFF_FFFF_FFFF_FFFF
 
 
 class _Uuid7:
     """UUIDv7s of one process, each greater than the one before.
 
-    62 random bits seed a counter that grows within a millisecond, so ids made in a row sort in that
-    order even when the clock stands still or goes back.
+    73 random bits begin a count within each millisecond, so ids made in a row sort in that order even when the clock
+    stands still or goes back.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._millis = 0
-        self._tail = 0
+        self._next = 0
 
     def many(self, count: int) -> list[UUID]:
         with self._lock:
-            millis = max(time.time_ns() // 1_000_000, self._millis)
-            if millis > self._millis or self._tail + count >= 1 << 74:
-                self._millis = millis + (0 if millis > self._millis else 1)
-                # The top bit stays free so that the counter has room to grow.
-                self._tail = int.from_bytes(os.urandom(10), "big") >> 7
-            first = self._tail
-            self._tail += count
-            head = self._millis << 80 | 7 << 76 | 2 << 62
-        return [
-            UUID(int=head | (tail >> 62) << 64 | tail & 0x3FFF_FFFF_FFFF_FFFF) for tail in range(first, first + count)
-        ]
+            millis = time.time_ns() // 1_000_000
+            if millis > self._millis:
+                self._begin(millis)
+            elif (self._next & _LOW) + count > _LOW:
+                self._begin(self._millis + 1)
+            first = self._next
+            self._next = first + count
+        return [UUID(int=number) for number in range(first, first + count)]
+
+    def _begin(self, millis: int) -> None:
+        self._millis = millis
+        chance = int.from_bytes(os.urandom(10), "big") >> 7
+        # The top bit of the low ones stays free so that the count has room to grow.
+        self._next = millis << 80 | 7 << 76 | (chance >> 61) << 64 | 2 << 62 | chance & _LOW >> 1
 
 
 _generator = _Uuid7()

@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from queen.ids import Kind, from_wire, to_wire, uuid7, uuid7s
+from queen.ids import Kind, _Uuid7, from_wire, to_wire, uuid7, uuid7s
 from tests.support.work import Sql
 
 KINDS: tuple[Kind, ...] = ("queue", "partition", "dead-letter", "trace")
@@ -18,6 +18,18 @@ def test_ids_grow_and_carry_their_time() -> None:
     assert len(set(ids)) == 10_000
     assert {(i.version, i.variant) for i in ids} == {(7, "specified in RFC 4122")}
     assert before <= ids[0].int >> 80 <= time.time_ns() // 1_000_000 + 1
+
+
+def test_a_count_that_runs_out_goes_on_in_the_next_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 1_800_000_000_000_000_000)
+    generator = _Uuid7()
+    ids = generator.many(3)
+    generator._next |= 0x3FFF_FFFF_FFFF_FFFE
+    ids += [*generator.many(1), *generator.many(4), *generator.many(1)]
+    assert ids == sorted(ids)
+    assert len(set(ids)) == 9
+    assert {(i.version, i.variant) for i in ids} == {(7, "specified in RFC 4122")}
+    assert [i.int >> 80 for i in ids] == [1_800_000_000_000] * 4 + [1_800_000_000_001] * 5
 
 
 async def test_ids_made_in_sql_are_of_the_same_kind(sql: Sql) -> None:
