@@ -284,6 +284,32 @@ async def _only_ones(sql: Sql) -> bool:
 
 
 @pytest.mark.usefixtures("eager")
+async def test_an_ack_while_the_rest_goes_back_ends_what_its_consumer_had(
+    engine: Engine, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the database cuts the lease before or after the acknowledgement, its consumer hears the same."""
+    await fill(engine, 12)
+    await round_of_acks(engine)
+    [message, *_] = await crowd(engine)
+    runs, returning, returned = engine._popper._runs, asyncio.Event(), asyncio.Event()
+    give_back = runs._give_back
+
+    async def give_back_later() -> None:
+        returning.set()
+        await returned.wait()
+        await give_back()
+
+    monkeypatch.setattr(runs, "_give_back", give_back_later)
+    await asyncio.wait_for(returning.wait(), 20)
+    [acked] = await engine.ack_messages([message])
+    assert acked.released
+    assert (await lane(sql, partition=message.partition))["lease_id"] == message.lease_id
+    returned.set()
+    await eventually(lambda: free(sql, but=len(LANES) - 1))
+    assert runs.acked(lease_of([message]), message.seq, ended=False)
+
+
+@pytest.mark.usefixtures("eager")
 async def test_what_goes_back_wakes_those_who_wait_elsewhere(engine: Engine, other: Engine) -> None:
     await fill(engine, 3)
     await round_of_acks(engine)
