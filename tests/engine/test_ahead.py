@@ -307,6 +307,8 @@ async def test_an_ack_while_the_rest_goes_back_ends_what_its_consumer_had(
     returned.set()
     await eventually(lambda: free(sql, but=len(LANES) - 1))
     assert runs.acked(lease_of([message]), message.seq, ended=False)
+    await eventually(lambda: runs._returning is None)
+    assert not runs._late
 
 
 @pytest.mark.usefixtures("eager")
