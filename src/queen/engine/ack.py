@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
 from queen import errors
@@ -52,11 +52,14 @@ class Acker:
         """Everything up to a seq is done, for each lease; a lost lease changes nothing and says so."""
         if not acks:
             return []
+        first = await self._leases.submit(acks, len(acks))
+        if None not in first:
+            return cast("list[Acked]", first)
 
         async def alone(rest: Sequence[LeaseAck]) -> list[Acked | None]:
             return [answer for ack in rest for answer in await self._leases_once([ack], wait=True)]
 
-        return await _in_turn(acks, self._leases, alone)
+        return await _again(acks, first, self._leases, alone)
 
     async def ack_popped(self, messages: Sequence[Message]) -> list[Acked]:
         """Everything in these popped messages is done: one acknowledgement per partition and lease."""
@@ -84,7 +87,9 @@ class Acker:
         async def alone(rest: Sequence[Ack]) -> list[Acked | None]:
             return await self._messages_once([rest], wait=True)
 
-        return await _in_turn(acks, self._messages if len(acks) <= SMALL else None, alone)
+        if len(acks) > SMALL:
+            return await _again(acks, [None] * len(acks), None, alone)
+        return await _again(acks, await self._messages.submit(acks, len(acks)), self._messages, alone)
 
     async def renew(self, leases: Sequence[UUID], seconds: int) -> list[Renewal]:
         """Let leases live at least `seconds` longer; one that ran out is not revived."""
@@ -176,18 +181,13 @@ def _per_call(calls: Sequence[Sequence[T]], answers: Sequence[Acked | None]) -> 
     return [[next(rest) for _ in call] for call in calls]
 
 
-async def _in_turn(
+async def _again(
     acks: Sequence[T],
+    first: Sequence[Acked | None],
     together: Coalescer[Sequence[T], list[Acked | None]] | None,
     alone: Callable[[Sequence[T]], Awaitable[list[Acked | None]]],
 ) -> list[Acked]:
     """The answers in order. Those that met a busy lane are asked again, at last by waiting; the others never twice."""
-    if together is not None:
-        first = await together.submit(acks, weight=len(acks))
-        if None not in first:
-            return [answer for answer in first if answer is not None]
-    else:
-        first = [None] * len(acks)
     answers = {place: answer for place, answer in enumerate(first) if answer is not None}
     for delay in (*_BUSY_DELAYS, None):
         open_ = [place for place in range(len(acks)) if place not in answers]

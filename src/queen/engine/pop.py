@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import repeat
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -49,7 +49,7 @@ def validate_size(request: PopRequest, batch_limit: int) -> None:
         raise errors.InvalidRequest("timeout", "timeout must be between 0 and 300 seconds")
 
 
-class Key(msgspec.Struct, frozen=True, array_like=True):
+class Key(NamedTuple):
     """Requests with the same key share database calls."""
 
     queue: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
 
 import msgspec
@@ -23,22 +24,29 @@ if TYPE_CHECKING:
     from queen.db.pool import Connection
 
 Woken = list[tuple[str, int]]
-_Lane = Coalescer[list[NewMessage], list[Pushed]]
 
 # Calls of up to this many messages share database calls; larger ones are a batch already.
 SMALL: Final = 64
 _BUSY_DELAYS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25)
 _ATTEMPTS: Final = 3
+# So many partitions are known by name from one push to the next.
+_NAMES: Final = 16_384
+
+
+@lru_cache(_NAMES)
+def _number(queue: str, partition: str) -> int:
+    """The number of a partition, always the same; InvalidRequest for names PostgreSQL would refuse or cut."""
+    if len(queue.encode()) > MAX_NAME or "\0" in queue:
+        raise errors.InvalidRequest("queue", f"queue must be a name of at most {MAX_NAME} bytes without NUL")
+    if len(partition.encode()) > MAX_NAME or "\0" in partition:
+        raise errors.InvalidRequest("partition", f"partition must be a name of at most {MAX_NAME} bytes, no NUL")
+    return zlib.crc32(f"{queue}\0{partition}".encode())
 
 
 def validate(items: Sequence[NewMessage]) -> None:
     """Raise InvalidRequest for the first item PostgreSQL would refuse or cut."""
-    for queue, partition in {(item.queue, item.partition) for item in items}:
-        if len(queue.encode()) > MAX_NAME or "\0" in queue:
-            raise errors.InvalidRequest("queue", f"queue must be a name of at most {MAX_NAME} bytes without NUL")
-        if len(partition.encode()) > MAX_NAME or "\0" in partition:
-            raise errors.InvalidRequest("partition", f"partition must be a name of at most {MAX_NAME} bytes, no NUL")
     for item in items:
+        _number(item.queue, item.partition)
         transaction = item.transaction_id
         if transaction is not None and not (1 <= len(transaction) <= MAX_TRANSACTION_ID and "\0" not in transaction):
             raise errors.InvalidRequest(
@@ -56,6 +64,7 @@ class Pusher:
         self._keys = keys
         self._wake = wake
         self._encrypted: set[str] = set()
+        self._limit = database.options.lock_timeout + database.options.statement_timeout
         self._delays = (*_BUSY_DELAYS, *[_BUSY_DELAYS[-1]] * int(database.options.lock_timeout * 4))
         self._lanes = [Coalescer(self._together, limit=1000) for _ in range(lanes)]
         # Creating a partition can wait for someone who is creating the same one, so it has a lane of its own.
@@ -96,28 +105,24 @@ class Pusher:
         if len(items) > SMALL:
             return await self._alone(items)
         # One lane per partition: calls for the same partition never wait for each other's locks.
-        first = items[0]
-        lane = self._lanes[zlib.crc32(f"{first.queue}\0{first.partition}".encode()) % len(self._lanes)]
+        queue, partition = items[0].queue, items[0].partition
+        lane = self._lanes[_number(queue, partition) % len(self._lanes)]
+        end = asyncio.get_running_loop().time() + self._limit
         try:
-            return await self._patiently(lane, items)
+            for delay in self._delays:
+                try:
+                    return await lane.submit(items, len(items), end)
+                except errors.PartitionBusy:
+                    await asyncio.sleep(delay)
+                except _Absent:
+                    lane = self._nursery
+                except OutcomeUnknown:
+                    async with asyncio.timeout_at(end):
+                        return await self._alone(items, careful=True)
         except TimeoutError as error:
             raise OutcomeUnknown("the database did not answer in time") from error
-
-    async def _patiently(self, lane: _Lane, items: list[NewMessage]) -> list[Pushed]:
-        loop, options = asyncio.get_running_loop(), self._database.options
-        end = loop.time() + options.lock_timeout + options.statement_timeout
-        for delay in self._delays:
-            try:
-                return await lane.submit(items, len(items), end)
-            except errors.PartitionBusy:
-                await asyncio.sleep(delay)
-            except _Absent:
-                lane = self._nursery
-            except OutcomeUnknown:
-                async with asyncio.timeout_at(end):
-                    return await self._alone(items, careful=True)
         raise errors.PartitionBusy(
-            f"partition {items[0].partition!r} of queue {items[0].queue!r} is held by another transaction; try again"
+            f"partition {partition!r} of queue {queue!r} is held by another transaction; try again"
         )
 
     async def _alone(self, items: list[NewMessage], *, careful: bool = False) -> list[Pushed]:
@@ -184,13 +189,8 @@ class _Absent(Exception):
 
 def mint(items: Sequence[NewMessage]) -> list[NewMessage]:
     """Give every message its id before the first attempt, so that a repeated one is recognised."""
-    if all(item.id is not None for item in items):
-        return list(items)
-    ids = uuid7s(len(items))
-    return [
-        item if item.id is not None else msgspec.structs.replace(item, id=new)
-        for item, new in zip(items, ids, strict=True)
-    ]
+    missing = iter(uuid7s([item.id for item in items].count(None)))
+    return [item if item.id is not None else msgspec.structs.replace(item, id=next(missing)) for item in items]
 
 
 class Call:
@@ -258,24 +258,26 @@ class Call:
 
     def answers(self, rows: list[Row]) -> list[list[Pushed] | Exception]:
         """Each caller's results in the order of its items, or the reason nothing of it was stored."""
-        found: list[dict[int, Pushed]] = [{} for _ in self._calls]
+        found = [cast("list[Pushed]", [None] * len(items)) for items in self._calls]
         failed: dict[int, Exception] = {}
+        limited: dict[str, Row] = {}
         for row in rows:
-            if row["status"] == "depth":
-                continue
-            if row["item"] is None:
-                for rank, (caller, place, item) in enumerate(self._placed[row["lane"] - 1]):
-                    found[caller][place] = _pushed(item, "queued", item.id, row["partition_id"], row["seq"] + rank)
-                continue
-            caller, place, item = self._flat[row["item"] - 1]
-            if row["status"] in ("queued", "duplicate", "scheduled"):
-                found[caller][place] = _pushed(item, row["status"], row["message_id"], row["partition_id"], row["seq"])
+            lane, number, status, partition_id, seq, message_id, *_ = row
+            if status == "depth":
+                limited[self.lanes[lane - 1][0]] = row
+            elif number is None:
+                for caller, place, item in self._placed[lane - 1]:
+                    found[caller][place] = _pushed(item, "queued", item.id, partition_id, seq)
+                    seq += 1
+            elif status in ("queued", "duplicate", "scheduled"):
+                caller, place, item = self._flat[number - 1]
+                found[caller][place] = _pushed(item, status, message_id, partition_id, seq)
             else:
+                caller, _, item = self._flat[number - 1]
                 failed[caller] = _refused(row, item)
-        limited = {self.lanes[row["lane"] - 1][0]: row for row in rows if row["status"] == "depth"}
         return [
-            failed.get(caller) or [_with_depth(found[caller][place], limited) for place in range(len(items))]
-            for caller, items in enumerate(self._calls)
+            failed.get(caller) or ([_with_depth(pushed, limited) for pushed in each] if limited else each)
+            for caller, each in enumerate(found)
         ]
 
 

@@ -208,6 +208,8 @@ class Desk:
 
     def _serve_from(self, run: Run) -> bool:
         """Give the next message of a run to whoever waits longest for one; tells whether there is someone."""
+        if not self._waiting and not self._fresh:
+            return False
         for waiting in chain(self._waiting, self._fresh):
             if waiting.request.batch == 1 and not waiting.answer.done():
                 self._waiting.pop(waiting, None)
