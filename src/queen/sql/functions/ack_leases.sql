@@ -2,7 +2,8 @@
 --   The cursor moves to p_up_to (never back, never past the batch), the retry count starts again, the lease ends when the batch is
 --   done and the lane becomes ready when more is waiting. A token that is no longer in the row is 'lost' and changes nothing (I4); one
 --   that only ran out of time is still good (R10). p_wait false: a row someone else holds is 'busy' (R6). Each (partition, group) at
---   most once. One row per entry, in any order.
+--   most once. One row per entry, in any order. A row that someone changed between this statement's snapshot and our lock is held, but
+--   its place is not to be seen: then nothing is done and the caller is to try again (40001).
 -- Locks: consumer rows by (partition, group); partition rows of lanes that look drained, only with SKIP LOCKED (R2).
 create or replace function queen.ack_leases(
     p_partition bigint[], p_group text[], p_lease uuid[], p_up_to bigint[], p_wait boolean default true
@@ -47,6 +48,7 @@ begin
                    lease_id = case when not d.done then pc.lease_id end
               from decided d
              where pc.ctid = d.place
+            returning 1
         ), logged as (
             insert into queen.deliveries (queue_id, partition_id, batch_from, batch_to, leased_at, ended_at, retry_count, failed,
                                           lease_id, outcome, consumer_group)
@@ -61,5 +63,6 @@ begin
                                            and c.lease_id = p_lease[d.entry]) then 'busy'
                                       else 'lost' end,
                coalesce(d.done, false), coalesce(d.reached - d.cursor, 0), d.queue_id
-          from decided d;
+          from decided d
+         where (select count(*) from moved) = (select count(x.place) from decided x) or queen.lane_changed();
 end $$;

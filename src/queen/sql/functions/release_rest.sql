@@ -1,7 +1,8 @@
 -- Promises: gives back what lies behind p_up_to in whole leases: messages that were popped ahead and that nobody has. The batch is what
 --   comes before, as if no more had been popped: where that is done already the lease ends and the lane is ready ('released'), otherwise
 --   whoever has it keeps it ('kept'). A token that is no longer in the row, or a batch that ends there anyway, changes nothing ('lost').
---   A row someone else holds is 'busy' (R6). Each (partition, group) at most once. One row per entry, in any order.
+--   A row someone else holds is 'busy' (R6). Each (partition, group) at most once. One row per entry, in any order. 40001 as in
+--   queen.ack_leases.
 -- Locks: consumer rows, only with SKIP LOCKED.
 create or replace function queen.release_rest(p_partition bigint[], p_group text[], p_lease uuid[], p_up_to bigint[])
 returns table (entry integer, status text, queue_id bigint)
@@ -21,7 +22,7 @@ begin
                  where c.partition_id = u.id and c.consumer_group = u.name and c.lease_id = u.lease
                    and c.batch_to > greatest(u.up_to, c.last_consumed_seq) limit 1
                    for no key update skip locked) l on true
-        ), cut as (
+        ), moved as (
             update queen.partition_consumers pc
                set batch_to = d.last, total_messages_delivered = pc.total_messages_delivered - (pc.batch_to - d.last),
                    total_batches_consumed = pc.total_batches_consumed + d.done::integer, idle_ms = 0,
@@ -29,6 +30,7 @@ begin
                    lease_id = case when not d.done then pc.lease_id end
               from decided d
              where pc.ctid = d.place
+            returning 1
         ), logged as (
             insert into queen.deliveries (queue_id, partition_id, batch_from, batch_to, leased_at, ended_at, retry_count, failed,
                                           lease_id, outcome, consumer_group)
@@ -45,5 +47,6 @@ begin
                                                       and c.batch_to > greatest(p_up_to[d.entry], c.last_consumed_seq)) then 'busy'
                                       else 'lost' end,
                d.queue_id
-          from decided d;
+          from decided d
+         where (select count(*) from moved) = (select count(x.place) from decided x) or queen.lane_changed();
 end $$;
