@@ -24,7 +24,8 @@ def test_a_count_that_runs_out_goes_on_in_the_next_millisecond(monkeypatch: pyte
     monkeypatch.setattr(time, "time_ns", lambda: 1_800_000_000_000_000_000)
     generator = _Uuid7()
     ids = generator.many(3)
-    generator._next |= 0x3FFF_FFFF_FFFF_FFFE
+    generator._next |= 0x3FFF_FFFF_FFFF_FFFF  # the last one of this millisecond
+    generator._next -= 1
     ids += [*generator.many(1), *generator.many(4), *generator.many(1)]
     assert ids == sorted(ids)
     assert len(set(ids)) == 9
