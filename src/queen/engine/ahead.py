@@ -2,8 +2,8 @@
 
 While a message of a partition is being worked on nobody else may have the next one (I1), so the messages behind it can
 be popped with it at no one's cost. A run is such a piece of one partition under one lease. Its messages are handed out
-one after the other, each when the one before was acknowledged, to whoever of this process asks next: a pop is then an
-update of the cursor less. What was not handed out within a moment goes back. There are runs only where they pay:
+one after the other, each when the one before was acknowledged, to whoever of this process asks next: a pop is then no
+database call. What was not handed out within a moment goes back. There are runs only where they pay:
 for crowds that acknowledge quickly, and while there is a partition for everyone who asks.
 """
 

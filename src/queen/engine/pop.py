@@ -168,7 +168,6 @@ class Popper:
         return self._read(key, parked, rows)
 
     async def _ask(self, key: Key, parked: Sequence[Parked], ahead: int) -> list[Row]:
-        batches = [waiting.request.batch for waiting in parked]
         leases = uuid7s(len(parked))
         for waiting, lease in zip(parked, leases, strict=True):
             waiting.lease = lease
@@ -177,7 +176,7 @@ class Popper:
                 query("engine/pop"),
                 key.queue,
                 key.group,
-                batches if ahead == 1 else [ahead if batch == 1 else batch for batch in batches],
+                [ahead if waiting.request.batch == 1 else waiting.request.batch for waiting in parked],
                 [min(waiting.request.partitions, waiting.request.batch) for waiting in parked],
                 leases,
                 key.partition,
