@@ -15,7 +15,10 @@ LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": loggin
 
 
 def set_up(settings: Settings) -> None:
-    """Send our own events and those of the libraries the same way."""
+    """Send our own events and those of the libraries the same way.
+
+    Workers share one output, so an event and its line's end leave in one write.
+    """
     as_json = settings.log_format == "json" or (settings.log_format == "auto" and not sys.stderr.isatty())
     shared: list[Callable[..., Any]] = [
         structlog.contextvars.merge_contextvars,
@@ -30,7 +33,7 @@ def set_up(settings: Settings) -> None:
     structlog.configure(
         processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.log_level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
     formatter = structlog.stdlib.ProcessorFormatter(
