@@ -196,7 +196,7 @@ def test_who_does_not_read_is_not_answered_without_end(client: httpx2.Client, br
     state, metrics = broker.server.server_state, broker.server.broker.metrics
     answered = state.total_requests
     requests = [ask(f"/api/v1/pop/queue/large?consumerGroup=g{number}", way) for number in range(times)]
-    with open_wire(broker.url) as wire:
+    with open_wire(broker.url, unread=65_536) as wire:
         wire.say(requests[0])
         wait_for(lambda: state.total_requests == answered + 1)
         wire.say(requests[1])

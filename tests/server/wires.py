@@ -71,10 +71,14 @@ class Wire:
 
 
 @contextmanager
-def open_wire(url: str, limit: float = 20) -> Iterator[Wire]:
-    """A connection to a broker, closed when the block ends."""
+def open_wire(url: str, limit: float = 20, *, unread: int = 0) -> Iterator[Wire]:
+    """A connection to a broker, closed when the block ends; the system keeps about `unread` bytes for it, if given."""
     parts = urlsplit(url)
-    with socket.create_connection((str(parts.hostname), parts.port or 0), timeout=limit) as connection:
+    with socket.socket() as connection:
+        if unread:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, unread)
+        connection.settimeout(limit)
+        connection.connect((str(parts.hostname), parts.port or 0))
         yield Wire(connection)
 
 
