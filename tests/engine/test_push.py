@@ -34,6 +34,16 @@ async def test_seqs_count_up_per_partition(engine: Engine, sql: Sql) -> None:
     assert (await push(engine, 6, partition="a"))[0].seq == 4
 
 
+async def test_each_head_goes_up_by_what_its_partition_got(engine: Engine, sql: Sql) -> None:
+    """Partitions are locked in the order of their ids, whatever the order they come in."""
+    for name in "abc":
+        await push(engine, 0, partition=name)
+    await engine.push([message(n, partition=name) for name in "cab" for n in range(50 * "abc".index(name))])
+    heads = "select next_seq from queen.partitions where name = any ('{a,b,c}') order by name"
+    assert [row["next_seq"] for row in await sql.fetch(heads)] == [2, 52, 102]
+    assert [len(await stored(sql, partition=name)) for name in "abc"] == [1, 51, 101]
+
+
 async def test_no_items_is_no_call(engine: Engine) -> None:
     assert await engine.push([]) == []
 

@@ -248,7 +248,7 @@ RULES = [
     Rule(
         r4_an_old_snapshot_loses_no_wake_up,
         "push_messages",
-        (("perform queen.guard_lanes(l.ids);", "null;"),),
+        (("perform queen.guard_lanes(v_ids);", "null;"),),
     ),
     Rule(
         r5_a_new_partition_and_a_new_group_do_not_miss_each_other,
@@ -275,7 +275,7 @@ RULES = [
     Rule(
         r11_a_limit_counts_what_is_not_committed_yet,
         "push_messages",
-        (("if l.limited then", "if false then"),),
+        (("if v_limited then", "if false then"),),
     ),
     Rule(r12_a_pop_that_gave_up_says_again, "pop_further", (("state := 'again';", "state := 'ok';"),)),
     Rule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
@@ -64,6 +64,8 @@ class Pusher:
         self._keys = keys
         self._wake = wake
         self._encrypted: set[str] = set()
+        # What the partitions were last time: saves looking for them, and is checked by the database.
+        self._ids: dict[tuple[str, str], int] = {}
         self._limit = database.options.lock_timeout + database.options.statement_timeout
         self._delays = (*_BUSY_DELAYS, *[_BUSY_DELAYS[-1]] * int(database.options.lock_timeout * 4))
         self._lanes = [Coalescer(self._together, limit=1000) for _ in range(lanes)]
@@ -80,7 +82,7 @@ class Pusher:
         if not items:
             return []
         validate(items)
-        items = mint(items)
+        items = list(items)
         if careful:
             return await self._alone(await self._seal(items), careful=True)
         try:
@@ -91,7 +93,9 @@ class Pusher:
     async def prepare(self, items: Sequence[NewMessage]) -> list[NewMessage]:
         """Validated, numbered and sealed items for `push_in`; safe to use again when it is repeated."""
         validate(items)
-        return await self._seal(mint(items))
+        items = list(items)
+        mint([items])
+        return await self._seal(items)
 
     async def push_in(self, connection: Connection, items: list[NewMessage]) -> tuple[list[Pushed], Woken]:
         """Store prepared items inside a transaction; whoever they woke is to be told once it has committed."""
@@ -126,11 +130,10 @@ class Pusher:
         )
 
     async def _alone(self, items: list[NewMessage], *, careful: bool = False) -> list[Pushed]:
+        mint([items])
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                call = Call([items], careful=careful)
-                rows = await self._database.fetch(query("engine/push"), *call.arguments())
-                return _single(self._verdicts(call, rows))
+                return _single(await self._ask(Call([items], careful=careful)))
             except OutcomeUnknown:
                 if attempt == _ATTEMPTS:
                     raise
@@ -139,16 +142,19 @@ class Pusher:
         raise AssertionError("unreachable")
 
     async def _together(self, calls: Sequence[list[NewMessage]]) -> Sequence[list[Pushed] | Exception]:
-        call = Call(calls, wait=False, create=False)
-        return self._verdicts(call, await self._database.fetch(query("engine/push"), *call.arguments()))
+        mint(calls)
+        return await self._ask(Call(calls, wait=False, create=False, known=self._ids))
 
     async def _create_together(self, calls: Sequence[list[NewMessage]]) -> Sequence[list[Pushed] | Exception]:
-        call = Call(calls, wait=False, create=True)
-        return self._verdicts(call, await self._database.fetch(query("engine/push"), *call.arguments()))
+        return await self._ask(Call(calls, wait=False, create=True))
 
-    def _verdicts(self, call: Call, rows: list[Row]) -> list[list[Pushed] | Exception]:
+    async def _ask(self, call: Call) -> list[list[Pushed] | Exception]:
+        rows = await self._database.fetch(query("engine/push"), *call.arguments())
         for queue, queue_id in call.woken(rows):
             self._wake.ready(queue, queue_id)
+        if len(self._ids) > _NAMES:
+            self._ids.clear()
+        self._ids.update(call.found(rows))
         return call.answers(rows)
 
     def _sealed(self, items: list[NewMessage]) -> list[NewMessage]:
@@ -187,31 +193,38 @@ class _Absent(Exception):
     """The call names a queue or partition that does not exist yet: to be created on its own."""
 
 
-def mint(items: Sequence[NewMessage]) -> list[NewMessage]:
-    """Give every message its id before the first attempt, so that a repeated one is recognised."""
-    missing = iter(uuid7s([item.id for item in items].count(None)))
-    return [item if item.id is not None else msgspec.structs.replace(item, id=next(missing)) for item in items]
+def mint(calls: Sequence[list[NewMessage]]) -> None:
+    """Give every message its id, in place: before the first attempt, so that a repeated one is recognised."""
+    missing = [(items, place) for items in calls for place, item in enumerate(items) if item.id is None]
+    for (items, place), new in zip(missing, uuid7s(len(missing)), strict=True):
+        items[place] = msgspec.structs.replace(items[place], id=new)
 
 
 class Call:
     """The arguments of one database call for one or more callers, and the way back from its rows."""
 
     def __init__(
-        self, calls: Sequence[Sequence[NewMessage]], *, wait: bool = True, careful: bool = False, create: bool = True
+        self,
+        calls: Sequence[Sequence[NewMessage]],
+        *,
+        wait: bool = True,
+        careful: bool = False,
+        create: bool = True,
+        known: Mapping[tuple[str, str], int] | None = None,
     ) -> None:
         self._calls = calls
         self._wait, self._careful, self._create = wait, careful, create
-        numbers: dict[tuple[str, str], int] = {}
-        placed: list[list[tuple[int, int, NewMessage]]] = []
+        placed: dict[tuple[str, str], list[tuple[int, int, NewMessage]]] = {}
         for caller, items in enumerate(calls):
             for place, item in enumerate(items):
-                lane = numbers.setdefault((item.queue, item.partition), len(numbers))
-                if lane == len(placed):
-                    placed.append([])
-                placed[lane].append((caller, place, item))
-        self.lanes = list(numbers)
-        self._placed = placed
-        self._flat = [entry for lane in placed for entry in lane]
+                placed.setdefault((item.queue, item.partition), []).append((caller, place, item))
+        self._ids: list[int] | None = None
+        self.lanes = list(placed)
+        if known is not None and placed.keys() <= known.keys():
+            self.lanes.sort(key=known.__getitem__)
+            self._ids = [known[lane] for lane in self.lanes]
+        self._placed = [placed[lane] for lane in self.lanes]
+        self._flat = [entry for lane in self._placed for entry in lane]
 
     def arguments(self) -> tuple[Any, ...]:
         """The parameters of queen.push_messages, in order; arrays nobody needs are null."""
@@ -235,6 +248,7 @@ class Call:
             self._wait,
             self._careful or self._repeats(transactions),
             self._create,
+            self._ids,
         )
 
     def _repeats(self, transactions: list[str | None]) -> bool:
@@ -246,6 +260,10 @@ class Call:
             if name is not None
         ]
         return len(set(given)) < len(given)
+
+    def found(self, rows: list[Row]) -> dict[tuple[str, str], int]:
+        """The partition of each lane that has something stored."""
+        return {self.lanes[row["lane"] - 1]: row["partition_id"] for row in rows if row["partition_id"] is not None}
 
     def woken(self, rows: list[Row]) -> Woken:
         """The queues of which some lane had nothing waiting until this call.

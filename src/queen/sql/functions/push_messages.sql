@@ -5,6 +5,8 @@
 --   to (null: one call), p_rank its place within its lane (0-based); both null: all items are of the one lane, in order. p_payload null array elements are JSON null.
 --   p_wait false: a partition held by someone else makes its calls 'busy' instead of waiting (R6).
 --   p_create false: calls that name a queue or partition that does not exist yet come back 'absent' (creating can wait for others).
+--   p_ids: what the caller remembers as the partitions of its lanes, ascending; saves looking for them when it is right and neither
+--   waiting nor creating is asked for.
 --   p_careful: the caller saw a transaction id twice, or retries after an unknown outcome: look up every item before storing it.
 --   Returns one row per lane when everything was stored (item null, seq of its first item), otherwise one row per item:
 --   queued, duplicate (with the first one's id), scheduled, busy, absent, full. woken: a group had nothing waiting there until now.
@@ -17,58 +19,71 @@ create or replace function queen.push_messages(
     p_lane integer[], p_rank integer[], p_id uuid[], p_payload jsonb[],
     p_transaction_id text[] default null, p_trace_id uuid[] default null, p_parent_id uuid[] default null,
     p_deliver_at timestamptz[] default null, p_producer_sub text[] default null, p_encrypted boolean[] default null,
-    p_call integer[] default null, p_wait boolean default true, p_careful boolean default false, p_create boolean default true
+    p_call integer[] default null, p_wait boolean default true, p_careful boolean default false, p_create boolean default true,
+    p_ids bigint[] default null
 ) returns table (lane integer, item integer, status text, partition_id bigint, seq bigint, message_id uuid, queue_id bigint,
                  woken boolean, depth bigint, queue_limit bigint)
 language plpgsql volatile
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
 set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-    l         record;  -- the lanes: queues, ids, delays (arrays by lane), limited, sealed, missing
-    h         record;  -- the heads under lock: bases, times (arrays by lane), missing
+    -- The lanes in the order given.
+    v_queues  bigint[];
+    v_ids     bigint[];
+    v_delays  double precision[];
+    v_bases   bigint[];
+    v_times   timestamptz[];
+    v_places  tid[];
+    v_limited boolean := false;
+    v_sealed  boolean;
+    v_missing boolean;
     v_full    integer[];
     v_depth   bigint;
     v_limit   bigint;
     v_busy    integer[];
     v_absent  integer[];
     v_plain   boolean := not p_careful and p_deliver_at is null;
-    v_old     boolean;
+    v_old     boolean := current_setting('transaction_isolation') not in ('read committed', 'read uncommitted');
 begin
-    select * into l from queen.find_lanes(p_queue, p_partition);
-    if l.missing and not p_create then
-        select array_agg(distinct coalesce(p_call[i], 1)) into v_absent
-          from generate_subscripts(p_id, 1) i where l.ids[coalesce(p_lane[i], 1)] is null;
-        v_plain := false;
-    elsif l.missing then
-        perform queen.create_partitions(p_queue, p_partition, p_wait);
-        select * into l from queen.find_lanes(p_queue, p_partition);
+    if p_ids is not null and not (p_wait or p_create or v_old) then
+        select * into v_queues, v_ids, v_delays, v_bases, v_times, v_places from queen.lock_known_lanes(p_queue, p_partition, p_ids);
     end if;
-    if l.sealed then
-        perform queen.require_sealed(p_queue, p_id, p_lane, p_encrypted);
-    end if;
-    v_old := current_setting('transaction_isolation') not in ('read committed', 'read uncommitted');
-    if v_old then
-        perform queen.guard_old_snapshot(l.queues);
-    end if;
-    if l.limited then
-        select f.calls, f.depth, f.queue_limit, f.busy into v_full, v_depth, v_limit, v_busy
-          from queen.refuse_full(l.queues, p_id, p_lane, p_call, p_wait) f;
-        v_plain := v_plain and v_full is null and v_busy is null;
-    end if;
-
-    select * into h from queen.lock_heads(l.ids, p_wait);
-    if h.missing then
-        if p_wait and v_absent is null then
-            raise exception using errcode = '40001', message = 'a partition was deleted while it was written to; try again';
+    if v_ids is null then
+        select * into v_queues, v_ids, v_delays, v_missing, v_limited, v_sealed from queen.find_lanes(p_queue, p_partition);
+        if v_missing and not p_create then
+            select array_agg(distinct coalesce(p_call[i], 1)) into v_absent
+              from generate_subscripts(p_id, 1) i where v_ids[coalesce(p_lane[i], 1)] is null;
+            v_plain := false;
+        elsif v_missing then
+            perform queen.create_partitions(p_queue, p_partition, p_wait);
+            select * into v_queues, v_ids, v_delays, v_missing, v_limited, v_sealed from queen.find_lanes(p_queue, p_partition);
         end if;
-        -- Without a head: held by someone else, or being created by someone else.
-        select array_agg(distinct coalesce(p_call[i], 1)) || v_busy into v_busy
-          from generate_subscripts(p_id, 1) i
-         where h.bases[coalesce(p_lane[i], 1)] is null and (p_create or l.ids[coalesce(p_lane[i], 1)] is not null);
-        v_plain := v_plain and v_busy is null;
+        if v_sealed then
+            perform queen.require_sealed(p_queue, p_id, p_lane, p_encrypted);
+        end if;
+        if v_old then
+            perform queen.guard_old_snapshot(v_queues);
+        end if;
+        if v_limited then
+            select f.calls, f.depth, f.queue_limit, f.busy into v_full, v_depth, v_limit, v_busy
+              from queen.refuse_full(v_queues, p_id, p_lane, p_call, p_wait) f;
+            v_plain := v_plain and v_full is null and v_busy is null;
+        end if;
+
+        select * into v_bases, v_times, v_places, v_missing from queen.lock_heads(v_ids, p_wait);
+        if v_missing then
+            if p_wait and v_absent is null then
+                raise exception using errcode = '40001', message = 'a partition was deleted while it was written to; try again';
+            end if;
+            -- Without a head: held by someone else, or being created by someone else.
+            select array_agg(distinct coalesce(p_call[i], 1)) || v_busy into v_busy
+              from generate_subscripts(p_id, 1) i
+             where v_bases[coalesce(p_lane[i], 1)] is null and (p_create or v_ids[coalesce(p_lane[i], 1)] is not null);
+            v_plain := v_plain and v_busy is null;
+        end if;
     end if;
     if v_old then
-        perform queen.guard_lanes(l.ids);
+        perform queen.guard_lanes(v_ids);
     end if;
     perform queen.announce();
 
@@ -76,22 +91,22 @@ begin
         if p_transaction_id is null then
             return query select * from queen.store_messages(
                 p_lane, p_rank, p_id, p_payload, null, p_trace_id, p_parent_id, p_producer_sub, p_encrypted,
-                l.queues, l.ids, l.delays, h.bases, h.times, queen.clock());
+                v_queues, v_ids, v_delays, v_bases, v_times, v_places, queen.clock());
         elsif cardinality(p_id) < 16 then
             -- Few items: looking is cheaper than a subtransaction.
             v_plain := not exists (select from unnest(p_transaction_id, p_lane) i(transaction_id, lane)
-                            cross join lateral (select from queen.messages m where m.partition_id = l.ids[coalesce(i.lane, 1)]
+                            cross join lateral (select from queen.messages m where m.partition_id = v_ids[coalesce(i.lane, 1)]
                                                    and m.transaction_id = i.transaction_id limit 1) known);
             if v_plain then
                 return query select * from queen.store_messages(
                     p_lane, p_rank, p_id, p_payload, p_transaction_id, p_trace_id, p_parent_id, p_producer_sub, p_encrypted,
-                    l.queues, l.ids, l.delays, h.bases, h.times, queen.clock());
+                    v_queues, v_ids, v_delays, v_bases, v_times, v_places, queen.clock());
             end if;
         else
             begin
                 return query select * from queen.store_messages(
                     p_lane, p_rank, p_id, p_payload, p_transaction_id, p_trace_id, p_parent_id, p_producer_sub, p_encrypted,
-                    l.queues, l.ids, l.delays, h.bases, h.times, queen.clock());
+                    v_queues, v_ids, v_delays, v_bases, v_times, v_places, queen.clock());
             exception when unique_violation then
                 v_plain := false;  -- a duplicate somewhere: everything is taken back, go item by item
             end;
@@ -100,10 +115,10 @@ begin
     if not v_plain then
         return query select * from queen.push_items(
             p_lane, p_id, p_payload, p_transaction_id, p_trace_id, p_parent_id, p_deliver_at, p_producer_sub, p_encrypted, p_call,
-            p_partition, l.queues, l.ids, h.bases, h.times, l.delays, coalesce(v_busy, '{}'), coalesce(v_absent, '{}'),
+            p_partition, v_queues, v_ids, v_bases, v_times, v_delays, coalesce(v_busy, '{}'), coalesce(v_absent, '{}'),
             coalesce(v_full, '{}'), v_depth, v_limit, queen.clock());
     end if;
-    if l.limited then
-        return query select * from queen.push_depths(l.queues);
+    if v_limited then
+        return query select * from queen.push_depths(v_queues);
     end if;
 end $$;

@@ -2,13 +2,13 @@
 --   next_seq; makes lanes with nothing waiting ready after the queue's delay. All in one statement, whose snapshot is newer than the
 --   partition locks (R1). Raises unique_violation on a transaction id that is already there. One row per lane.
 --   Both updates are written so that no plan can be worse than a probe per lane, whatever the statistics say (R14): the partitions,
---   which the caller holds, by their place; the consumers, which may change meanwhile, by their key and without a join.
+--   which the caller holds, by their place, which the lock fixed; the consumers, which may change meanwhile, by their key and without a join.
 --   Planned under the settings of queen.push_messages.
 -- Locks: consumer rows of the lanes where ready_at is null. The caller holds the partition rows.
 create or replace function queen.store_messages(
     p_lane integer[], p_rank integer[], p_id uuid[], p_payload jsonb[], p_transaction_id text[], p_trace_id uuid[], p_parent_id uuid[],
     p_producer_sub text[], p_encrypted boolean[], p_queues bigint[], p_ids bigint[], p_delays double precision[], p_bases bigint[],
-    p_times timestamptz[], p_now timestamptz
+    p_times timestamptz[], p_places tid[], p_now timestamptz
 ) returns table (lane integer, item integer, status text, partition_id bigint, seq bigint, message_id uuid, queue_id bigint,
                  woken boolean, depth bigint, queue_limit bigint)
 language plpgsql volatile as $$
@@ -30,8 +30,7 @@ begin
             update queen.partitions p
                set next_seq = p.next_seq + c.n, last_created_at = greatest(p_now, p.last_created_at), last_activity = p_now
               from counts c
-             cross join lateral (select x.ctid as place from queen.partitions x where x.id = p_ids[c.lane] limit 1) held
-             where p.ctid = held.place
+             where p.ctid = p_places[c.lane]
         ), roused as (
             update queen.partition_consumers pc
                set ready_at = p_now + make_interval(secs => p_delays[array_position(p_ids, pc.partition_id)]), idle_ms = 0
