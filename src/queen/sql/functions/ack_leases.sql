@@ -22,7 +22,8 @@ begin
                        when s.next_seq is null then
                            t.now + make_interval(secs => least(greatest(l.idle_ms * 2, 30), 250) / 1000.0) end as ready
               from (select queen.clock() as now offset 0) t
-             cross join unnest(p_partition, p_group, p_lease, p_up_to) with ordinality u(id, name, lease, up_to, entry)
+             cross join (select generate_subscripts(p_partition, 1) as entry, unnest(p_partition) as id, unnest(p_group) as name,
+                                unnest(p_lease) as lease, unnest(p_up_to) as up_to) u
               left join lateral (
                 select c.ctid as place, c.partition_id as id, c.queue_id, c.last_consumed_seq as cursor, c.batch_from, c.batch_to,
                        c.lease_acquired_at, c.idle_ms, greatest(c.last_consumed_seq, least(u.up_to, c.batch_to)) as reached,

@@ -3,7 +3,8 @@
 --   partition locks (R1). Raises unique_violation on a transaction id that is already there. One row per lane.
 --   Both updates are written so that no plan can be worse than a probe per lane, whatever the statistics say (R14): the partitions,
 --   which the caller holds, by their place, which the lock fixed; the consumers, which may change meanwhile, by their key and without a join.
---   Planned under the settings of queen.push_messages.
+--   Arrays are unnested in the select list: in the from clause all rows would be kept aside first. Planned under the settings of
+--   queen.push_messages.
 -- Locks: consumer rows of the lanes where ready_at is null. The caller holds the partition rows.
 create or replace function queen.store_messages(
     p_lane integer[], p_rank integer[], p_id uuid[], p_payload jsonb[], p_transaction_id text[], p_trace_id uuid[], p_parent_id uuid[],
@@ -20,8 +21,9 @@ begin
             select p_ids[coalesce(i.lane, 1)], p_bases[coalesce(i.lane, 1)] + coalesce(i.rank, i.place - 1),
                    nextval('queen.message_pos'), i.id, i.trace_id, i.parent_id, greatest(p_now, p_times[coalesce(i.lane, 1)]),
                    coalesce(i.encrypted, false), i.transaction_id, i.producer_sub, coalesce(i.payload, 'null')
-              from unnest(p_id, p_payload, p_lane, p_rank, p_transaction_id, p_trace_id, p_parent_id, p_producer_sub, p_encrypted)
-                   with ordinality i(id, payload, lane, rank, transaction_id, trace_id, parent_id, producer_sub, encrypted, place)
+              from (select generate_subscripts(p_id, 1) as place, unnest(p_id) as id, unnest(p_payload) as payload, unnest(p_lane) as lane,
+                           unnest(p_rank) as rank, unnest(p_transaction_id) as transaction_id, unnest(p_trace_id) as trace_id,
+                           unnest(p_parent_id) as parent_id, unnest(p_producer_sub) as producer_sub, unnest(p_encrypted) as encrypted) i
         ), counts as materialized (
             select c.lane, count(*) as n from unnest(p_lane) c(lane) group by c.lane
             union all
