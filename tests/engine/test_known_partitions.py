@@ -59,7 +59,7 @@ async def test_a_partition_that_was_deleted_is_made_again_and_known_again(engine
     assert not await sql.fetchval(LOOKED)
 
 
-async def test_a_queue_that_was_deleted_under_load_gets_every_message(engine: Engine, sql: Sql) -> None:
+async def test_a_queue_that_is_deleted_under_load_is_made_again(engine: Engine, sql: Sql) -> None:
     await push_each(engine, "a", "b")
     callers = [asyncio.create_task(push(engine, number, partition="ab"[number % 2])) for number in range(50)]
     await sql.execute("delete from queen.queues")

@@ -1,7 +1,7 @@
 -- Promises: queen.find_lanes and queen.lock_heads in one, for a caller that remembers the ids of its lanes: everything null unless each id
 --   (ascending) is the partition of that name in the queue of that name, nobody else holds one of them, and no queue has a limit (its credit
 --   comes before the partitions) or takes sealed payloads only. What the caller remembers is checked under the lock and never believed.
---   Never waits: who holds some of the partitions already may lock them again in any way that does not wait either.
+--   Never waits, so a caller whose answer is null may go on to lock by name, as long as that does not wait either.
 --   Planned under the settings of queen.push_messages.
 -- Locks: the partition rows, until the transaction ends; also where the answer is null.
 create or replace function queen.lock_known_lanes(
