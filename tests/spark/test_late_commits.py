@@ -17,6 +17,8 @@ from tests.spark.support.queues import Queues, push
 from tests.spark.support.streams import Batches, start, stream
 from tests.support.wait import wait_for
 
+ENOUGH = 50
+
 
 def story(follower: Follower) -> None:
     """An old transaction pushes last, one that pushed early commits late, an unrelated one stays open."""
@@ -92,21 +94,36 @@ def push_somewhere(connection: psycopg.Connection[TupleRow], chance: random.Rand
 
 
 def run_producers(queues: Queues, seconds: float) -> threading.Event:
-    """Four producers that end by themselves; the event tells when."""
+    """Four producers for some seconds, and until they stored enough: they get into deadlocks, which take a second each.
+
+    They end by themselves; the event tells when.
+    """
     stop, ended = threading.Event(), threading.Event()
     threads = [threading.Thread(target=produce, args=(queues, seed, stop)) for seed in range(4)]
     for thread in threads:
         thread.start()
+    earliest = time.monotonic() + seconds
 
     def end() -> None:
-        time.sleep(seconds)
-        stop.set()
-        for thread in threads:
-            thread.join()
-        ended.set()
+        try:
+            with queues.connect() as connection:
+                connection.autocommit = True
+                wait_for(lambda: time.monotonic() > earliest and stored(connection) > ENOUGH, limit=60)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+            ended.set()
 
     threading.Thread(target=end).start()
     return ended
+
+
+def stored(connection: psycopg.Connection[TupleRow]) -> int:
+    row = connection.execute("select count(*) from queen.messages").fetchone()
+    assert row is not None
+    count: int = row[0]
+    return count
 
 
 def test_under_stress_nothing_is_missed_or_misordered(queues: Queues) -> None:
@@ -116,7 +133,7 @@ def test_under_stress_nothing_is_missed_or_misordered(queues: Queues) -> None:
             follower.poll()
         follower.poll()
     assert follower.problems() == []
-    assert len(follower.seen) > 50
+    assert len(follower.seen) > ENOUGH
 
 
 def test_a_running_stream_with_small_triggers_misses_nothing(
@@ -127,7 +144,7 @@ def test_a_running_stream_with_small_triggers_misses_nothing(
     frame = stream(spark, queues, queue="orders", maxOffsetsPerTrigger=200)
     query = start(frame, batches, tmp_path / "checkpoint", processingTime="0 seconds")
     try:
-        assert run_producers(queues, 6).wait(60)
+        assert run_producers(queues, 6).wait(90)
         total = queues.value("select count(*) from queen.messages")
         wait_for(lambda: len(batches.all) >= total, limit=90)
     finally:
