@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +46,18 @@ def quick_java(pytestconfig: pytest.Config) -> None:
 
     assert pytestconfig.cache is not None
     hurry(pytestconfig.cache.mkdir("spark-classes"))
+
+
+@pytest.fixture(autouse=True)
+def light(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What is timed does not pay for the objects of the run: each full collection would walk half a million."""
+    if request.node.get_closest_marker("measure") is None:
+        yield
+        return
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def pytest_configure() -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -50,13 +51,13 @@ async def test_single_pushes_reach_two_fifths_of_the_engines_batches(
             await asyncio.gather(*(q.push("orders", PAYLOAD, partition=f"p{number % 10}") for number in range(10_000)))
 
         await singles()
-        best = 0.0
+        ratios = []
         for attempt in range(3):
             batches = await engine_rate(database, f"batches-{attempt}", 20_000, 100)
             single = await rate(10_000, singles)
-            best = max(best, single / batches)
-    record_property("single_to_batches_of_100", round(best, 2))
-    assert best >= 0.4
+            ratios.append(single / batches)
+    record_property("single_to_batches_of_100", round(median(ratios), 2))
+    assert median(ratios) >= 0.4
 
 
 async def test_lines_from_a_file_reach_half_of_the_engines_batches(
@@ -64,14 +65,14 @@ async def test_lines_from_a_file_reach_half_of_the_engines_batches(
 ) -> None:
     file = tmp_path / "orders.ndjson"
     file.write_text(f"{TEXT}\n" * 100_000)
-    best = 0.0
+    ratios = []
     for attempt in range(3):
         batches = await engine_rate(database, f"batches-{attempt}", 100_000, 1000)
         seconds, shown = await asyncio.to_thread(push_on_a_terminal, database, f"lines-{attempt}", file)
         assert re.search(r"100,000 messages +\[#+\] +100%", shown)
-        best = max(best, 100_000 / seconds / batches)
-    record_property("lines_to_batches_of_1000", round(best, 2))
-    assert best >= 0.5
+        ratios.append(100_000 / seconds / batches)
+    record_property("lines_to_batches_of_1000", round(median(ratios), 2))
+    assert median(ratios) >= 0.5
 
 
 def push_on_a_terminal(database: str, queue: str, file: Path) -> tuple[float, str]:
