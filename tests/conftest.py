@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.postgres import TEMPLATE, Postgres, forget_run, name_run, run_server, scratch_directory
+
+pytest_plugins = ["tests.support.collector"]
 
 
 @pytest.fixture(scope="session")
@@ -46,18 +47,6 @@ def quick_java(pytestconfig: pytest.Config) -> None:
 
     assert pytestconfig.cache is not None
     hurry(pytestconfig.cache.mkdir("spark-classes"))
-
-
-@pytest.fixture(autouse=True)
-def light(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What is timed does not pay for the objects of the run: each full collection would walk half a million."""
-    if request.node.get_closest_marker("measure") is None:
-        yield
-        return
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def pytest_configure() -> None:
