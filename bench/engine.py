@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import statistics
 import sys
@@ -136,6 +137,9 @@ async def rates_of(ceilings: Ceilings, verbs: Verbs, plain: Verbs, options: argp
         "pop+ack 1 x 1 consumer": lambda: verbs.pop_ack(seconds, 1, 1),
         "consume 1 x 1 consumer": lambda: verbs.consume(seconds, 1),
     }
+    # What is timed does not pay for the objects of the libraries that draw: full collections would walk them.
+    gc.collect()
+    gc.freeze()
     samples: dict[str, list[float]] = {name: [] for name in loads}
     for number in range(options.rounds + 1):
         for name, load in loads.items():
