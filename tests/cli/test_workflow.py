@@ -60,8 +60,8 @@ def store(tmp_path: Path) -> str:
         ):
             client = WorkflowClient(provider)
             await client.start(waits, 4, id="first", trace_id="t-1")
+            await eventually(lambda: _waits(provider))  # by then it is there: the order of `ls` is that of first turns
             await (await client.start(rounds, 1, id="second")).result()
-            await eventually(lambda: _waits(provider))
 
     asyncio.run(prepare())
     return url
