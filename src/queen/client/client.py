@@ -158,6 +158,9 @@ class Client:
         except QueenError as error:
             if not error.retryable or (isinstance(error, QueueFull) and not wait_for_room):
                 raise
+        return await self._push_again(items, wait_for_room)
+
+    async def _push_again(self, items: Sequence[NewMessage], wait_for_room: float) -> list[Pushed]:
         await asyncio.sleep(self.retry.delay(0))
         return await self.retry.run_with_room(lambda: self.transport.push(items, again=True), wait_for_room)
 

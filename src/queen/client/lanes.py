@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Final
 
 import msgspec
@@ -28,15 +29,19 @@ class Lanes:
         self._waiting: dict[tuple[str, str], list[Waiting]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def push(self, item: NewMessage) -> Pushed:
+    def push(self, item: NewMessage) -> Awaitable[Pushed]:
         """Store one message."""
         key = (item.queue, item.partition)
         line = self._waiting.get(key)
-        if line is not None:
-            answer: asyncio.Future[Pushed] = asyncio.get_running_loop().create_future()
-            line.append((item, answer))
-            return await answer
-        self._waiting[key] = []
+        if line is None:
+            self._waiting[key] = []
+            return self._first(key, item)
+        # The bare answer and no coroutine around it: thousands may wait, and the garbage collector visits each.
+        answer: asyncio.Future[Pushed] = asyncio.get_running_loop().create_future()
+        line.append((item, answer))
+        return answer
+
+    async def _first(self, key: tuple[str, str], item: NewMessage) -> Pushed:
         try:
             return (await self._engine.push([item]))[0]
         finally:
