@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from queen.cli import main
 from queen.testing import Clock
-from tests.cli.bouncer import bouncer
 from tests.server.running import run_broker
+from tests.support.bouncer import bouncer
 
 CHECKS = ["reachability", "schema version", "pooler mode", "autovacuum", "oldest transaction", "clock skew", "disk"]
 
@@ -92,8 +91,6 @@ def test_a_broker_is_asked_too(database: str, tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_pooler_that_is_not_configured_is_found(database: str, tmp_path: Path) -> None:
-    if not shutil.which("pgbouncer"):
-        pytest.skip("pgbouncer is not installed")
     with bouncer(database) as url:
         code, found = doctor(url)
         assert (code, found["pooler mode"][0]) == (4, "fault")

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-import socket
-import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
-from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -20,73 +13,16 @@ from queen.engine import Engine
 from queen.engine.services.jobs import Jobs
 from queen.errors import LeaseLost, PartitionBusy
 from queen.model import Ack, NewMessage, PopRequest
-from tests.support.wait import eventually, wait_for
+from tests.support.bouncer import bouncer
+from tests.support.wait import eventually
 from tests.support.work import acks, connect, message, numbers, pop, push
-
-CONFIG = """
-[databases]
-* = host={host} port={port} user={user}{password}
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {listen}
-unix_socket_dir =
-auth_type = any
-pool_mode = transaction
-default_pool_size = 3
-max_client_conn = 200
-ignore_startup_parameters = extra_float_digits
-logfile = {directory}/pgbouncer.log
-pidfile = {directory}/pgbouncer.pid
-"""
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def answers(port: int) -> bool:
-    with closing(socket.socket()) as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.fixture
-def pooled(database: str, scratch: Path) -> Iterator[str]:
+def pooled(database: str) -> Iterator[str]:
     """The address of the test's database through a pooler."""
-    program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
-    if not Path(program).exists():
-        assert not os.environ.get("CI"), "pgbouncer must be there in CI"
-        pytest.skip("pgbouncer is not installed")
-    where = urlsplit(database)
-    port = free_port()
-    config = scratch / "pgbouncer.ini"
-    query = {name: values[0] for name, values in parse_qs(where.query).items()}
-    host = where.hostname or query["host"]
-    config.write_text(
-        CONFIG.format(
-            host=host,
-            port=where.port or query.get("port", 5432),
-            user=where.username or "queen",
-            password=f" password={where.password}" if where.password else "",
-            listen=port,
-            directory=scratch,
-        ),
-        encoding="utf-8",
-    )
-    scratch.chmod(0o777)
-    config.chmod(0o644)
-    command = [program, str(config)]
-    if os.getuid() == 0:  # it refuses to run as root, and the server's socket is for the server's user only
-        owner = Path(host).stat().st_uid if host.startswith("/") else "nobody"
-        command = ["setpriv", f"--reuid={owner}", "--clear-groups", *command]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait_for(lambda: answers(port))
-        yield f"postgresql://queen@127.0.0.1:{port}{where.path}"
-    finally:
-        process.terminate()
-        process.wait(10)
+    with bouncer(database) as address:
+        yield address
 
 
 @pytest.fixture

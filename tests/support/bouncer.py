@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -14,19 +13,20 @@ from urllib.parse import parse_qs, urlsplit
 import psycopg
 
 from tests.support.postgres import scratch_directory
+from tests.support.programs import find_program
 from tests.support.wait import wait_for
 
 SETTINGS = """\
 [databases]
-queen = host={host} port={port} dbname={database} user=queen
+* = host={host} port={port} user=queen
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = {listen}
 unix_socket_dir =
 auth_type = any
 pool_mode = transaction
-max_client_conn = 50
-default_pool_size = 5
+max_client_conn = 200
+default_pool_size = 3
 ignore_startup_parameters = extra_float_digits
 logfile = {directory}/log
 pidfile = {directory}/pid
@@ -35,24 +35,23 @@ pidfile = {directory}/pid
 
 @contextmanager
 def bouncer(url: str) -> Iterator[str]:
-    """The address of a database behind a transaction-mode pooler."""
+    """The address of a database behind a transaction-mode pooler with three connections."""
+    program = find_program("pgbouncer")
     parts = urlsplit(url)
     place = {name: values[0] for name, values in parse_qs(parts.query).items()}
     with socket.socket() as free, scratch_directory() as directory:
         free.bind(("127.0.0.1", 0))
         listen = free.getsockname()[1]
         free.close()
-        text = SETTINGS.format(**place, database=parts.path[1:], listen=listen, directory=directory)
-        (directory / "pgbouncer.ini").write_text(text)
-        command = ["pgbouncer", str(directory / "pgbouncer.ini")]
-        if os.getuid() == 0:
-            # The owner of the server's socket, which nobody else may use.
-            owner = pwd.getpwuid(Path(place["host"]).stat().st_uid).pw_name
-            os.chown(directory, pwd.getpwnam(owner).pw_uid, -1)
-            command = [command[0], "-u", owner, *command[1:]]
-        quiet = subprocess.DEVNULL
-        process = subprocess.Popen(command, stdout=quiet, stderr=quiet)
-        address = f"postgresql://queen@127.0.0.1:{listen}/queen"
+        config = directory / "pgbouncer.ini"
+        config.write_text(SETTINGS.format(**place, listen=listen, directory=directory))
+        command = [program, str(config)]
+        if os.getuid() == 0:  # it refuses to run as root, and the server's socket is for the server's user only
+            owner = Path(place["host"]).stat().st_uid
+            os.chown(directory, owner, -1)
+            command = ["setpriv", f"--reuid={owner}", "--clear-groups", *command]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        address = f"postgresql://queen@127.0.0.1:{listen}{parts.path}"
         try:
             wait_for(lambda: process.poll() is not None or answers(address))
             yield address
@@ -62,6 +61,7 @@ def bouncer(url: str) -> Iterator[str]:
 
 
 def answers(url: str) -> bool:
+    """Whether somebody can connect there."""
     try:
         psycopg.connect(url, connect_timeout=2).close()
     except psycopg.OperationalError:
