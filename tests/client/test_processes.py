@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ import pytest
 
 import queen
 from tests.server.running import run_broker
+from tests.support.ports import free_port
 from tests.support.tree import ROOT
 from tests.support.wait import eventually
 
@@ -74,9 +74,7 @@ async def test_sigterm_finishes_what_runs_and_hands_the_rest_to_another_at_once(
 
 
 async def test_a_broker_that_restarts_is_found_again_and_nothing_is_lost(database: str, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     seen: list[int] = []
 
     async def note(message: queen.Message[int]) -> None:

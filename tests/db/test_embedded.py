@@ -13,6 +13,7 @@ import pytest
 
 from queen.db import embedded
 from queen.db.embedded import INSTALLS, EmbeddedServer, EmbeddedServerError
+from tests.support.ports import free_port
 from tests.support.wait import wait_for
 
 HASTY = {"fsync": "off"}
@@ -31,13 +32,6 @@ def value(dsn: str, statement: str) -> object:
         cursor = connection.execute(statement.encode())
         row = cursor.fetchone() if cursor.description else None
         return row[0] if row else None
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def start_user(directory: Path) -> subprocess.Popen[str]:

@@ -20,6 +20,7 @@ import uvloop
 
 from queen.config import Settings
 from queen.server.serve import Server, make_server
+from tests.support.ports import free_port
 from tests.support.wait import wait_for
 
 
@@ -58,14 +59,6 @@ def run_broker(database: str, data_dir: Path, **options: Any) -> Iterator[Runnin
 def _run(server: Server, listening: socket.socket) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(server.serve(sockets=[listening]))
-
-
-def free_port() -> int:
-    """A port nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Process:

@@ -18,6 +18,7 @@ from tests.spark.support.streams import Batches, start, stream
 from tests.support.wait import wait_for
 
 ENOUGH = 50
+STORED = "select count(*) from queen.messages"
 
 
 def story(follower: Follower) -> None:
@@ -106,9 +107,7 @@ def run_producers(queues: Queues, seconds: float) -> threading.Event:
 
     def end() -> None:
         try:
-            with queues.connect() as connection:
-                connection.autocommit = True
-                wait_for(lambda: time.monotonic() > earliest and stored(connection) > ENOUGH, limit=60)
+            wait_for(lambda: time.monotonic() > earliest and queues.value(STORED) > ENOUGH, limit=60)
         finally:
             stop.set()
             for thread in threads:
@@ -117,13 +116,6 @@ def run_producers(queues: Queues, seconds: float) -> threading.Event:
 
     threading.Thread(target=end).start()
     return ended
-
-
-def stored(connection: psycopg.Connection[TupleRow]) -> int:
-    row = connection.execute("select count(*) from queen.messages").fetchone()
-    assert row is not None
-    count: int = row[0]
-    return count
 
 
 def test_under_stress_nothing_is_missed_or_misordered(queues: Queues) -> None:
@@ -145,7 +137,7 @@ def test_a_running_stream_with_small_triggers_misses_nothing(
     query = start(frame, batches, tmp_path / "checkpoint", processingTime="0 seconds")
     try:
         assert run_producers(queues, 6).wait(90)
-        total = queues.value("select count(*) from queen.messages")
+        total = queues.value(STORED)
         wait_for(lambda: len(batches.all) >= total, limit=90)
     finally:
         query.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 
+from tests.support.ports import free_port
 from tests.support.postgres import scratch_directory
 from tests.support.programs import find_program
 from tests.support.wait import wait_for
@@ -39,10 +39,8 @@ def bouncer(url: str) -> Iterator[str]:
     program = find_program("pgbouncer")
     parts = urlsplit(url)
     place = {name: values[0] for name, values in parse_qs(parts.query).items()}
-    with socket.socket() as free, scratch_directory() as directory:
-        free.bind(("127.0.0.1", 0))
-        listen = free.getsockname()[1]
-        free.close()
+    listen = free_port()
+    with scratch_directory() as directory:
         config = directory / "pgbouncer.ini"
         config.write_text(SETTINGS.format(**place, listen=listen, directory=directory))
         command = [program, str(config)]
@@ -54,6 +52,7 @@ def bouncer(url: str) -> Iterator[str]:
         address = f"postgresql://queen@127.0.0.1:{listen}{parts.path}"
         try:
             wait_for(lambda: process.poll() is not None or answers(address))
+            assert process.poll() is None, "the pooler did not start"
             yield address
         finally:
             process.terminate()

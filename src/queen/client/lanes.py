@@ -30,7 +30,7 @@ class Lanes:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def push(self, item: NewMessage) -> Awaitable[Pushed]:
-        """Store one message."""
+        """Store one message; to be awaited at once, since others gather behind it from here on."""
         key = (item.queue, item.partition)
         line = self._waiting.get(key)
         if line is None:
