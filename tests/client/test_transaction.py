@@ -14,6 +14,7 @@ async def test_ack_and_push_happen_together(q: queen.Client) -> None:
         transaction.ack(message)
     assert transaction.result is not None
     assert [pushed.queue for pushed in transaction.result.pushed] == ["invoices", "mails"]
+    assert [(pushed.status, pushed.seq) for pushed in transaction.result.pushed] == [("queued", 1), ("queued", 1)]
     assert len(await q.pop("invoices")) == 1
     assert await q.pop("orders") == []
 

@@ -42,6 +42,7 @@ def test_a_push_is_answered_as_clients_expect(api: httpx2.Client, queue: str) ->
         "partition_id": second["partition_id"],
         "trace_id": trace,
         "queueName": queue,
+        "seq": 1,
     }
     assert uuid.UUID(first["message_id"]).version == 7
     assert first["message_id"] < second["message_id"]

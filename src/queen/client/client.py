@@ -24,6 +24,7 @@ from queen.client.status import Traced
 from queen.client.stream import Stream
 from queen.client.transaction import Transaction, outcomes
 from queen.client.transport import Transport
+from queen.engine.push import mint
 from queen.errors import InvalidRequest, LeaseLost, MessageNotFound, QueenError, QueueFull
 from queen.model import DEFAULT_PARTITION, QUEUE_MODE, Acked, AckStatus, NewMessage, PopRequest, Pushed
 
@@ -153,6 +154,8 @@ class Client:
         """Store messages made before; those a failed attempt may have stored are not stored twice."""
         if not items:
             return []
+        items = list(items)
+        mint([items])
         try:
             return await self.transport.push(items, again=False)
         except QueenError as error:

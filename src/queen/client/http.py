@@ -250,7 +250,7 @@ class HttpVerbs(HttpCalls):
         return Committed(
             [
                 PushResult(
-                    status="duplicate" if one.status == "duplicate" else "queued",
+                    status=one.status or "queued",
                     message_id=one.message_id,
                     partition_id=one.partition_id,
                     seq=one.seq,

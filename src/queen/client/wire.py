@@ -40,11 +40,12 @@ class PushItem(Wire, omit_defaults=True):
     @classmethod
     def of(cls, item: NewMessage) -> PushItem:
         """The item of a message; one without a transaction id gets its id, so that it is stored once."""
+        assert item.id is not None, "a message gets its id before the first attempt to store it"
         return cls(
             queue=item.queue,
             partition=item.partition,
             payload=Raw(item.payload.encode()),
-            transaction_id=item.transaction_id or str(item.id),
+            transaction_id=str(item.id) if item.transaction_id is None else item.transaction_id,
             trace_id=item.trace_id,
             parent_id=item.parent_id,
             deliver_at=item.deliver_at,
@@ -174,7 +175,7 @@ class Operation(Wire):
     message_id: UUID | None = None
     transaction_id: str | None = None
     partition_id: str | None = None
-    status: str | None = None
+    status: PushStatus | None = None
     seq: int | None = None
     success: bool = True
     error: str | None = None

@@ -50,6 +50,7 @@ class PushResult(Wire, rename=None):
     queueName: str  # noqa: N815
     trace_id: UUID | None
     partition_id: str | UnsetType = UNSET
+    seq: int | UnsetType = UNSET
     queueDepth: int | UnsetType = UNSET  # noqa: N815
     remainingCapacity: int | UnsetType = UNSET  # noqa: N815
     queue: str | UnsetType = UNSET
@@ -116,6 +117,7 @@ def say_pushed(index: int, pushed: Pushed) -> PushResult:
         pushed.queue,
         pushed.trace_id,
         partition_id(pushed.partition_id),
+        UNSET if pushed.seq is None else pushed.seq,
         UNSET if pushed.depth is None else pushed.depth,
         UNSET if pushed.remaining is None else pushed.remaining,
     )

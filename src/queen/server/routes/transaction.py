@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from queen import errors
 from queen.engine import Committed, RolledBack
 from queen.ids import uuid7
-from queen.model import QUEUE_MODE, Ack, Acked
+from queen.model import QUEUE_MODE, Ack, Acked, PushStatus
 from queen.server.limits import require_at_most
 from queen.server.request import Request
 from queen.server.routes.ack import AckItem, read_ack
@@ -49,6 +49,8 @@ class OperationResult(Wire):
     message_id: UUID | UnsetType = UNSET
     partition_id: str | UnsetType = UNSET
     queue_name: str | UnsetType = UNSET
+    status: PushStatus | UnsetType = UNSET
+    seq: int | UnsetType = UNSET
 
 
 class TransactionResult(Wire, omit_defaults=True):
@@ -139,6 +141,8 @@ def _results(operations: Sequence[PushOperation | AckOperation], committed: Comm
                     message_id=one.id,
                     partition_id=partition_id(one.partition_id),
                     queue_name=one.queue,
+                    status=one.status,
+                    seq=UNSET if one.seq is None else one.seq,
                 )
             )
     return results
