@@ -20,7 +20,7 @@ def source_files(suffix: str) -> list[Path]:
 
 def project_files() -> Iterator[Path]:
     """Every file that belongs to the project, as opposed to what tools leave lying around."""
-    yield from (path for path in ROOT.iterdir() if path.is_file() and path.name != ".coverage")
+    yield from (path for path in ROOT.iterdir() if path.is_file() and path.name not in (".coverage", ".git"))
     for folder in FOLDERS:
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
