@@ -35,6 +35,8 @@ RENAMED = {
 LONG = {"consume", "consume_batches", "run"}
 # For the parts of the client, not for its users.
 INTERNAL = {"pop_request", "push_prepared"}
+# What must be looked at in the caller's thread, before the portal's thread has it.
+THREAD_BOUND = {"connection": "of_this_thread(connection)"}
 HEADER = '"""{doc}"""\n\n# Written by scripts/sync_client.py from {source}; change that instead.\n\n'
 
 
@@ -65,7 +67,7 @@ def twin_of(annotation: ast.expr | None) -> str | None:
 
 def arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     given = [argument.arg for argument in node.args.args[1:]]
-    given += [f"{argument.arg}={argument.arg}" for argument in node.args.kwonlyargs]
+    given += [f"{argument.arg}={THREAD_BOUND.get(argument.arg, argument.arg)}" for argument in node.args.kwonlyargs]
     if node.args.kwarg:
         given.append(f"**{node.args.kwarg.arg}")
     return ", ".join(given)
@@ -171,6 +173,7 @@ def imports(tree: ast.Module) -> list[ast.stmt]:
             found.append(node)
     return [
         *found,
+        ast.ImportFrom("queen.client.connections", [ast.alias("of_this_thread")], 0),
         ast.ImportFrom("queen.client.message", [ast.alias("Delivered")], 0),
         ast.ImportFrom("queen.client.portal", [ast.alias("Portal")], 0),
         ast.ImportFrom("typing", [ast.alias("Any")], 0),

@@ -132,8 +132,9 @@ class Client:
 
         `data` is any JSON-able value, dataclass, msgspec.Struct or pydantic model. The same
         `transaction_id` in the same partition is stored once. `deliver_at` keeps it back until then.
-        `wait_for_room` waits that many seconds for room in a full queue. With `connection`, an
-        asyncpg or psycopg connection of yours, it is stored in your own transaction and its id returned.
+        `wait_for_room` waits that many seconds for room in a full queue. With `connection`, a
+        connection or session of yours (asyncpg, psycopg, SQLAlchemy, Django) that is in a transaction, it is
+        stored in that transaction and its id returned.
         """
         item = new_message(queue, data, partition, transaction_id, trace_id, deliver_at)
         if connection is not None:

@@ -15,6 +15,7 @@ from queen.client._sync.buffer import Buffer
 from queen.client._sync.message import Message
 from queen.client._sync.stream import Stream
 from queen.client._sync.transaction import Transaction
+from queen.client.connections import of_this_thread
 from queen.client.consumer import Consumed
 from queen.client.message import Delivered, Outcome
 from queen.client.options import ConsumeOptions
@@ -117,8 +118,9 @@ class Client:
 
         `data` is any JSON-able value, dataclass, msgspec.Struct or pydantic model. The same
         `transaction_id` in the same partition is stored once. `deliver_at` keeps it back until then.
-        `wait_for_room` waits that many seconds for room in a full queue. With `connection`, an
-        asyncpg or psycopg connection of yours, it is stored in your own transaction and its id returned.
+        `wait_for_room` waits that many seconds for room in a full queue. With `connection`, a
+        connection or session of yours (asyncpg, psycopg, SQLAlchemy, Django) that is in a transaction, it is
+        stored in that transaction and its id returned.
         """
         result: Pushed | UUID = self._portal.run(
             self._inner.push(
@@ -129,7 +131,7 @@ class Client:
                 trace_id=trace_id,
                 deliver_at=deliver_at,
                 wait_for_room=wait_for_room,
-                connection=connection,
+                connection=of_this_thread(connection),
             )
         )
         return result

@@ -1,0 +1,2 @@
+-- The savepoint was only a question.
+release savepoint queen_push

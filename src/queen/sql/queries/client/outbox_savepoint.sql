@@ -1,0 +1,2 @@
+-- Fails outside a transaction.
+savepoint queen_push
