@@ -14,7 +14,10 @@ from queen.testing import Clock
 from tests.server.running import run_broker
 from tests.support.bouncer import bouncer
 
-CHECKS = ["reachability", "schema version", "pooler mode", "autovacuum", "oldest transaction", "clock skew", "disk"]
+CHECKS = [
+    "reachability", "schema version", "pooler mode", "autovacuum", "oldest transaction", "services", "clock skew",
+    "disk",
+]  # fmt: skip
 
 
 def doctor(url: str, *options: str) -> tuple[int, dict[str, tuple[str, str]]]:
@@ -65,6 +68,15 @@ def test_a_table_without_autovacuum_is_found(database: str) -> None:
 def test_a_transaction_that_holds_back_clean_up_is_found(database: str) -> None:
     with statement(database, "select pg_current_xact_id(), pg_sleep(0.2)"):
         assert "idle in transaction" in only_fault(database, "oldest transaction", "--max-age", "0.1")
+
+
+def test_a_service_that_does_not_succeed_is_found(database: str) -> None:
+    change(database, "select queen.hold_service('retention', 'me', 1000)")
+    change(database, "select queen.report_service('retention', 'me', null, 'STORE_UNAVAILABLE: no room')")
+    change(database, "update queen.service_leases set registered_at = registered_at - interval '1 minute'")
+    text = only_fault(database, "services")
+    assert "retention for 6" in text
+    assert "no room" in text
 
 
 def test_a_clock_that_differs_is_found(database: str) -> None:

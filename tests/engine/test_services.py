@@ -185,3 +185,74 @@ async def test_every_service_runs_by_itself(engine: Engine) -> None:
         await eventually(all_succeeded)
     finally:
         await runner.stop()
+
+
+async def test_a_raised_interval_does_not_stop_a_service(engine: Engine, clock: Clock) -> None:
+    await clock.freeze()
+    runner = ServiceRunner(engine.database, [])
+    assert await runner.tick(Service("tick", 1, idle))
+    await clock.advance(100)
+    assert await runner.tick(Service("tick", 100, idle))
+    assert not await runner.tick(Service("tick", 100, idle)), "this slot has run"
+    await clock.advance(1)
+    assert await runner.tick(Service("tick", 1, idle)), "and lowered again"
+
+
+async def test_a_clock_that_was_ahead_does_not_stop_a_service(engine: Engine, clock: Clock) -> None:
+    await clock.freeze()
+    first, second = (ServiceRunner(engine.database, [], holder=name) for name in ("first", "second"))
+    await clock.advance(86_400)
+    assert await first.tick(Service("tick", 10, idle))
+    await clock.advance(-86_400)
+    ran = [await runner.tick(Service("tick", 10, idle)) for runner in (second, first, second, first)]
+    assert ran == [True, False, False, False]
+    await clock.advance(10)
+    assert await second.tick(Service("tick", 10, idle))
+
+
+async def test_a_stopped_process_gives_its_services_back(engine: Engine, clock: Clock) -> None:
+    await clock.freeze()
+    first, second = (ServiceRunner(engine.database, [], holder=name) for name in ("first", "second"))
+    assert await first.tick(Service("tick", 10, idle))
+    await first.stop()
+    await clock.advance(10)
+    assert await second.tick(Service("tick", 10, idle)), "the next slot already, not the one after"
+
+
+async def test_a_service_without_success_for_three_intervals_is_late(
+    engine: Engine, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def fail() -> Mapping[str, Any]:
+        raise StoreUnavailable("no database")
+
+    await clock.freeze()
+    runner = ServiceRunner(engine.database, [])
+    for _ in range(4):
+        with pytest.raises(StoreUnavailable):
+            await runner.tick(Service("never", 10, fail))
+        assert await runner.tick(Service("well", 10, idle))
+        await clock.advance(10)
+    assert "late" not in capsys.readouterr().out, "three intervals are not over yet"
+    await runner.tick(Service("well", 10, idle))
+    with pytest.raises(StoreUnavailable):
+        await runner.tick(Service("never", 10, fail))
+    warned = capsys.readouterr().out
+    assert "a service is late" in warned
+    assert "never" in warned
+    assert "well" not in warned
+    assert {row["service"]: row["late"] for row in await runner.status()} == {"never": True, "well": False}
+
+
+async def test_an_unexpected_error_does_not_end_a_service(engine: Engine) -> None:
+    seen: list[int] = []
+
+    async def fail() -> Mapping[str, Any]:
+        seen.append(1)
+        raise RuntimeError("a defect")
+
+    runner = ServiceRunner(engine.database, [Service("tick", 0.1, fail)])
+    runner.start()
+    await eventually(lambda: len(seen) > 1)
+    await runner.stop()
+    [row] = await runner.status()
+    assert row["last_error"] == "RuntimeError: a defect"

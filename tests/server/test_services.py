@@ -16,5 +16,5 @@ def test_every_service_says_how_it_went(client: httpx2.Client) -> None:
     assert (stats["held"], stats["intervalMs"], stats["lastError"]) == (True, 10_000, None)
     assert set(stats) == {
         "service", "holder", "held", "expiresAt", "intervalMs", "slot", "lastStartAt", "lastSuccess", "lastErrorAt",
-        "lastError", "lastResult",
+        "lastError", "lastResult", "late",
     }  # fmt: skip

@@ -95,7 +95,7 @@ async def _database(target: Target, url: str, limits: Limits) -> AsyncIterator[F
             yield Finding("reachability", state, f"PostgreSQL {row['version']} answers, {place}")
             yield await _schema(url)
             yield await _pooler(url, target.settings.pooler)
-            for check in (_autovacuum, _oldest_transaction, _clock, _disk):
+            for check in (_autovacuum, _oldest_transaction, _services, _clock, _disk):
                 yield await check(database, limits)
     except (QueenError, ConnectionError) as error:
         yield Finding("reachability", "fault", str(error))
@@ -137,6 +137,17 @@ async def _autovacuum(database: Database, _limits: Limits) -> Finding:
     first = rows[0]
     why = "is told to leave it alone" if first["disabled"] else f"does not keep up: {first['dead']:,} dead rows"
     return Finding("autovacuum", "fault", f"{first['name']}: autovacuum {why}")
+
+
+async def _services(database: Database, _limits: Limits) -> Finding:
+    try:
+        rows = await database.fetch(query("doctor/late_services"))
+    except SchemaOutdated:
+        return Finding("services", "unknown", "the schema does not tell yet")
+    if not rows:
+        return Finding("services", "ok", "none is late")
+    late = "; ".join(f"{row['service']} for {row['seconds']:,.0f} s ({row['why']})" for row in rows[:3])
+    return Finding("services", "fault", f"no success for three intervals: {late}")
 
 
 async def _oldest_transaction(database: Database, limits: Limits) -> Finding:

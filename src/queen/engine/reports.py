@@ -99,7 +99,10 @@ class Removal(Struct, frozen=True, kw_only=True):
 
 
 class ServiceReport(Struct, frozen=True, kw_only=True):
-    """A background service. `last_result` is JSON text; `held`: someone runs it now."""
+    """A background service: `held` when someone runs it now, `late` without a success for three intervals.
+
+    `last_result` is JSON text.
+    """
 
     service: str
     holder: str
@@ -112,6 +115,7 @@ class ServiceReport(Struct, frozen=True, kw_only=True):
     last_error_at: datetime | None
     last_error: str | None
     last_result: str | None
+    late: bool
 
 
 class DatabaseReport(Struct, frozen=True, kw_only=True):

@@ -68,6 +68,8 @@ class Gauges:
         failing = [(row["service"], row["failing"]) for row in self._services]
         yield _by("service", "queen_service_age_seconds", "Since a service last succeeded.", ages)
         yield _by("service", "queen_service_failing", "Whether its last run failed.", failing)
+        late = [(row["service"], row["late"]) for row in self._services]
+        yield _by("service", "queen_service_late", "Whether it has not succeeded for three intervals.", late)
 
     def _process(self) -> Iterator[str]:
         process = psutil.Process()

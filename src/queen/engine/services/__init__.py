@@ -9,7 +9,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from math import inf
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -22,6 +23,10 @@ from queen.sql import query
 __all__ = ["Service", "ServiceRunner"]
 
 log = structlog.get_logger(__name__)
+
+# Seconds: for a stopping process to give its services back; between two warnings about the same service.
+GIVE_BACK: Final = 2.0
+WARN_EVERY: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,7 @@ class ServiceRunner:
         self._services = services
         self.holder = holder or f"{socket.gethostname()}:{os.getpid()}:{uuid7().hex[-8:]}"
         self._tasks: list[asyncio.Task[None]] = []
+        self._warned: dict[str, float] = {}
 
     def start(self) -> None:
         """Begin to run every service in the background."""
@@ -53,13 +59,16 @@ class ServiceRunner:
         ]
 
     async def stop(self) -> None:
-        """Stop all services; one that is under way is broken off and left to the next holder."""
+        """Stop all services and give them back; one that is under way is broken off and left to the next holder."""
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
             with suppress(asyncio.CancelledError):
                 await task
         self._tasks = []
+        with suppress(QueenError, TimeoutError):
+            async with asyncio.timeout(GIVE_BACK):
+                await self._database.fetch(query("services/release"), self.holder)
 
     async def status(self) -> list[Row]:
         """Every service any process has run: interval, holder, last success, last error."""
@@ -70,15 +79,23 @@ class ServiceRunner:
         row = await self._database.fetchrow(
             query("services/hold"), service.name, self.holder, max(int(service.interval * 1000), 1)
         )
+        if row["late"]:
+            self._warn(service)
         if not row["held"]:
             return False
         try:
             result = await service.run()
-        except QueenError as error:
-            await self._report(service, None, f"{error.code}: {error.message}")
+        except Exception as error:
+            await self._report(service, None, _reason(error))
             raise
         await self._report(service, result, None)
         return True
+
+    def _warn(self, service: Service) -> None:
+        now = time.monotonic()
+        if now - self._warned.get(service.name, -inf) >= max(service.interval, WARN_EVERY):
+            self._warned[service.name] = now
+            log.warning("a service is late: no success for three intervals", service=service.name)
 
     async def _report(self, service: Service, result: Mapping[str, Any] | None, error: str | None) -> None:
         text = None if result is None else msgspec.json.encode(result).decode()
@@ -88,6 +105,10 @@ class ServiceRunner:
         while True:
             try:
                 await self.tick(service)
-            except QueenError as error:
-                log.warning("service failed", service=service.name, code=error.code, error=error.message)
+            except Exception as error:  # noqa: BLE001 - a service ends with its process, whatever happens
+                log.warning("service failed", service=service.name, error=_reason(error))
             await asyncio.sleep(service.interval - time.time() % service.interval + 0.001)
+
+
+def _reason(error: Exception) -> str:
+    return f"{error.code}: {error.message}" if isinstance(error, QueenError) else f"{type(error).__name__}: {error}"

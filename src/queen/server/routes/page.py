@@ -19,7 +19,6 @@ from queen.server.routing import Query, Route
 from queen.server.wire import HTML, Response, Wire, answer, millis
 
 SHOWN: Final = 200
-LATE_TICKS: Final = 3
 _MEDIA: Final = {"css": b"text/css; charset=utf-8", "js": b"text/javascript; charset=utf-8", "svg": b"image/svg+xml"}
 _GUARD: Final = (
     (b"content-security-policy", b"default-src 'self'; img-src 'self' data:; frame-ancestors 'none'"),
@@ -127,13 +126,7 @@ async def _add_numbers(request: Request, data: PageData) -> None:
     overview = await resources.overview()
     found, _ = await resources.queues(Window(limit=SHOWN))
     services = await Reports(request.engine.database).services()
-    now = time.time()
-    data.late_services = [
-        each.service
-        for each in services
-        if each.last_start_at is not None
-        and now - each.last_start_at.timestamp() > LATE_TICKS * max(each.interval_ms / 1000, 10)
-    ]
+    data.late_services = [each.service for each in services if each.late]
     data.pending = overview.counts.pending
     data.processing = overview.counts.processing
     data.dead_letters = overview.counts.dead_letters

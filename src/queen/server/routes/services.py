@@ -25,6 +25,7 @@ class ServiceEntry(Wire):
     last_error_at: str | None
     last_error: str | None
     last_result: Raw
+    late: bool
 
 
 class ServiceList(Wire):

@@ -1,2 +1,2 @@
--- May this process run this tick of a service?
-select queen.hold_service($1, $2, $3) as held
+-- May this process run this tick of a service, and is the service late?
+select * from queen.hold_service($1, $2, $3)

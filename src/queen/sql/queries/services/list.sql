@@ -1,2 +1,2 @@
 -- Every service and how it fares.
-select * from queen.service_leases order by service
+select s.*, queen.is_late(s) as late from queen.service_leases s order by s.service

@@ -1,0 +1,1 @@
+alter table queen.service_leases drop column registered_at;
