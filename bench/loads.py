@@ -181,7 +181,7 @@ class Verbs:
 
     async def consume(self, seconds: float, workers: int) -> float:
         """Consumers that work message by message, each acknowledged before the next is given."""
-        consumers = [self._engine.consume(PopRequest(queue=QUEUE, group=GROUP)) for _ in range(workers)]
+        consumers = [self._engine.consume(PopRequest(queue=QUEUE, group=GROUP), prefetch=64) for _ in range(workers)]
 
         async def work(worker: int, _turn: int) -> int:
             return 1 if await consumers[worker].next() is not None else 0

@@ -71,7 +71,10 @@ class Message(Struct, frozen=True, gc=False):
 
 
 class PopRequest(Struct, frozen=True, kw_only=True, gc=False):
-    """What a consumer asks for. `wait` is the long poll's limit in seconds; 0 answers at once."""
+    """What a consumer asks for. `wait` is the long poll's limit in seconds; 0 answers at once.
+
+    `prefetch`: the messages will be worked on one by one, so that only the first counts as delivered from the start.
+    """
 
     queue: str
     group: str = QUEUE_MODE
@@ -83,6 +86,7 @@ class PopRequest(Struct, frozen=True, kw_only=True, gc=False):
     auto_ack: bool = False
     mode: Mode = "all"
     start_at: datetime | None = None
+    prefetch: bool = False
 
 
 class Ack(Struct, frozen=True, kw_only=True, gc=False):

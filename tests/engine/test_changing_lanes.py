@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from queen.engine import Engine
-from queen.sql import query
 from tests.support.wait import eventually
 from tests.support.work import Sql, connect, lane, pop, push, up_to
 
 
-@pytest.mark.parametrize("verb", ["ack", "release_rest"])
 async def test_a_lane_that_changes_under_the_statement_is_written_all_the_same(
-    engine: Engine, database: str, sql: Sql, verb: str
+    engine: Engine, database: str, sql: Sql
 ) -> None:
     """Between the statement's snapshot and its lock somebody renews the lease: what is answered has happened."""
     await push(engine, 1, 2, 3)
@@ -24,11 +20,7 @@ async def test_a_lane_that_changes_under_the_statement_is_written_all_the_same(
         " perform pg_advisory_xact_lock_shared(77); return clock_timestamp(); end $$"
     )
     await sql.execute("select pg_advisory_lock(77)")
-    if verb == "ack":
-        asked: asyncio.Task[object] = asyncio.create_task(engine.ack_leases([up_to(got[1])]))
-    else:
-        arguments = [[got[0].partition_id], [got[0].group], [got[0].lease_id], [1]]
-        asked = asyncio.create_task(engine.database.fetch(query("engine/release_rest"), *arguments))
+    asked = asyncio.create_task(engine.ack_leases([up_to(got[1])]))
     waiting = "select count(*) = 1 from pg_locks where locktype = 'advisory' and not granted"
     await eventually(lambda: sql.fetchval(waiting))
     async with connect(database) as other:
@@ -38,4 +30,4 @@ async def test_a_lane_that_changes_under_the_statement_is_written_all_the_same(
     await sql.execute("select pg_advisory_unlock(77)")
     await asyncio.wait_for(asked, 20)
     row = await lane(sql)
-    assert (row["last_consumed_seq"], row["batch_to"]) == ((2, 3) if verb == "ack" else (0, 1))
+    assert (row["last_consumed_seq"], row["batch_to"]) == (2, 3)

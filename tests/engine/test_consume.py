@@ -8,12 +8,19 @@ from collections import defaultdict
 import pytest
 
 from queen import errors
-from queen.engine import Consumer, Engine, ahead
+from queen.engine import Consumer, Engine
+from queen.engine import consume as consuming
 from queen.model import Message, PopRequest
 from tests.support.clock import Clock
-from tests.support.work import Sql, dead, lane, numbers, pop, push, runs
+from tests.support.work import Sql, dead, lane, leased, numbers, pop, push, runs
 
 REQUEST = PopRequest(queue="q")
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine, nothing goes back by itself."""
+    monkeypatch.setattr(consuming, "HOLD", 600.0)
 
 
 async def take(consumer: Consumer) -> Message:
@@ -22,9 +29,10 @@ async def take(consumer: Consumer) -> Message:
     return message
 
 
-async def test_each_message_is_acknowledged_before_the_next_is_given(engine: Engine, sql: Sql) -> None:
+@pytest.mark.parametrize("prefetch", [1, 7])
+async def test_each_message_is_acknowledged_before_the_next_is_given(engine: Engine, sql: Sql, prefetch: int) -> None:
     await push(engine, *range(1, 41))
-    consumer = engine.consume(REQUEST)
+    consumer = engine.consume(REQUEST, prefetch=prefetch)
     for number in range(1, 41):
         assert numbers([await take(consumer)]) == [number]
         assert (await lane(sql))["last_consumed_seq"] == number - 1
@@ -33,44 +41,74 @@ async def test_each_message_is_acknowledged_before_the_next_is_given(engine: Eng
     assert consumer.lost == 0
 
 
-async def test_a_quick_consumer_pops_runs_up_to_what_it_may(engine: Engine, sql: Sql) -> None:
-    await push(engine, *range(1, 41))
-    async with engine.consume(REQUEST, prefetch=4) as consumer:
-        assert [number async for message in consumer for number in numbers([message])] == list(range(1, 41))
-    found = await runs(sql)
-    assert found[0] == 1
-    assert max(found) == 4
-
-
-async def test_a_slow_consumer_pops_one_at_a_time(engine: Engine, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "HOLD", 0.0)
-    await push(engine, 1, 2, 3, 4, 5)
+async def test_nothing_is_popped_ahead_unless_asked_for(engine: Engine, sql: Sql) -> None:
+    """Not by one consumer, and not by many that take single messages at once, however quick they are."""
+    for partition in range(20):
+        await push(engine, *range(1, 11), partition=f"p{partition}")
     async with engine.consume(REQUEST) as consumer:
-        assert [number async for message in consumer for number in numbers([message])] == [1, 2, 3, 4, 5]
-    assert await runs(sql) == [1] * 5
+        async for _ in consumer:
+            assert await leased(sql) == {1}
+    for partition in range(20):
+        await push(engine, *range(1, 11), partition=f"p{partition}")
+    for _ in range(10):
+        got = await asyncio.gather(*(engine.pop(REQUEST) for _ in range(20)))
+        assert await leased(sql) == {1}
+        await asyncio.gather(*(engine.ack_messages(messages) for messages in got))
 
 
-async def test_a_run_kept_too_long_goes_back_into_the_line(
+async def test_a_prefetch_is_one_batch_under_one_lease(engine: Engine, sql: Sql) -> None:
+    await push(engine, *range(1, 11))
+    async with engine.consume(REQUEST, prefetch=4) as consumer:
+        given = [message async for message in consumer]
+    assert numbers(given) == list(range(1, 11))
+    assert await runs(sql) == [4, 4, 2]
+    assert len({message.lease_id for message in given}) == 3
+
+
+async def test_what_a_slow_consumer_holds_goes_back_and_it_pops_one_at_a_time(
+    engine: Engine, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consuming, "HOLD", 0.0)
+    await push(engine, 1, 2, 3, 4, 5)
+    async with engine.consume(REQUEST, prefetch=3) as consumer:
+        given = [message async for message in consumer]
+    assert [(*numbers([one]), one.retry_count, one.delivery_count) for one in given] == [(n, 0, 0) for n in range(1, 6)]
+    assert await runs(sql) == [3, 1, 1, 1, 1]
+
+
+def test_the_pace_follows_the_consumer() -> None:
+    pace = consuming.Pace(20)
+    assert pace.count == 20
+    counts = []
+    for given, seconds in [(3, 1.1), (1, 9.0), (1, 0.01), (2, 0.01), (1, 0.01), (8, 0.01), (16, 0.01), (20, 1.1)]:
+        pace.went(given, seconds * 600)
+        counts.append(pace.count)
+    assert counts == [3, 1, 2, 4, 8, 16, 20, 20]
+
+
+async def test_partitions_take_turns_when_a_consumer_is_slow(
     engine: Engine, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await push(engine, 1, 2, 3, partition="a")
     await push(engine, 1, 2, 3, partition="b")
-    consumer = engine.consume(REQUEST)
+    consumer = engine.consume(REQUEST, prefetch=3)
     given = [await take(consumer) for _ in range(2)]
-    assert [(message.partition, *numbers([message])) for message in given] == [("a", 1), ("b", 1)]
-    monkeypatch.setattr(ahead, "HOLD", -1.0)
-    assert (await take(consumer)).partition == "a"
-    row = await lane(sql, partition="b")
-    assert (row["last_consumed_seq"], row["lease_id"], row["retry_count"]) == (1, None, 0)
-    assert await sql.fetchval("select outcome from queen.deliveries order by ended_at desc limit 1") == "released"
+    assert [(message.partition, *numbers([message])) for message in given] == [("a", 1), ("a", 2)]
+    monkeypatch.setattr(consuming, "HOLD", -1.0)
+    given = [await take(consumer) for _ in range(4)]
+    assert [(message.partition, *numbers([message])) for message in given] == [("b", 1), ("a", 3), ("b", 2), ("b", 3)]
+    row = await lane(sql, partition="a")
+    assert (row["last_consumed_seq"], row["lease_id"], row["retry_count"]) == (3, None, 0)
+    assert await sql.fetchval("select outcome from queen.deliveries order by ended_at limit 1") == "released"
 
 
-async def test_big_messages_are_popped_few_at_a_time(engine: Engine, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "RUN_BYTES", 20)
-    await push(engine, *range(1, 9))
-    async with engine.consume(REQUEST) as consumer:
-        assert len([message async for message in consumer]) == 8
-    assert max(await runs(sql)) == 2
+async def test_a_stopped_engine_gives_nothing_more_and_hands_back(engine: Engine, other: Engine) -> None:
+    await push(engine, 1, 2, 3)
+    consumer = engine.consume(REQUEST, prefetch=3)
+    assert numbers([await take(consumer)]) == [1]
+    await engine.stop()
+    assert await consumer.next() is None
+    assert numbers(await pop(other)) == [2, 3]
 
 
 async def test_many_consumers_share_the_work_in_order(engine: Engine, sql: Sql) -> None:
@@ -79,7 +117,7 @@ async def test_many_consumers_share_the_work_in_order(engine: Engine, sql: Sql) 
     seen: dict[str, list[int]] = defaultdict(list)
 
     async def work() -> None:
-        async with engine.consume(REQUEST) as consumer:
+        async with engine.consume(REQUEST, prefetch=16) as consumer:
             async for message in consumer:
                 seen[message.partition] += numbers([message])
                 await asyncio.sleep(0)
@@ -103,7 +141,7 @@ async def test_consumers_of_two_groups_beside_racing_producers(engine: Engine) -
 
     async def work(group: str) -> None:
         nonlocal count
-        async with engine.consume(PopRequest(queue="q", group=group, wait=0.2)) as consumer:
+        async with engine.consume(PopRequest(queue="q", group=group, wait=0.2), prefetch=10) as consumer:
             while count < total:
                 if (message := await consumer.next()) is not None:
                     seen[group, message.partition].append(message.seq)
@@ -123,7 +161,7 @@ async def test_an_error_fails_the_message_at_hand_and_returns_the_rest(engine: E
     await push(engine, 1, 2, 3, 4)
 
     async def work() -> None:
-        async with engine.consume(REQUEST) as consumer:
+        async with engine.consume(REQUEST, prefetch=16) as consumer:
             async for message in consumer:
                 if numbers([message]) == [2]:
                     raise ZeroDivisionError("boom")
@@ -137,7 +175,7 @@ async def test_an_error_fails_the_message_at_hand_and_returns_the_rest(engine: E
 
 async def test_leaving_hands_back_what_was_not_finished(engine: Engine, sql: Sql) -> None:
     await push(engine, 1, 2, 3, 4)
-    async with engine.consume(REQUEST) as consumer:
+    async with engine.consume(REQUEST, prefetch=16) as consumer:
         async for message in consumer:
             if numbers([message]) == [2]:
                 break
@@ -148,7 +186,7 @@ async def test_leaving_hands_back_what_was_not_finished(engine: Engine, sql: Sql
 
 async def test_done_acknowledges_without_taking_another(engine: Engine, sql: Sql) -> None:
     await push(engine, 1, 2, 3, 4)
-    async with engine.consume(REQUEST) as consumer:
+    async with engine.consume(REQUEST, prefetch=16) as consumer:
         async for message in consumer:
             if numbers([message]) == [2]:
                 await consumer.done()
@@ -161,7 +199,7 @@ async def test_whoever_is_cancelled_hands_back_uncounted(engine: Engine, sql: Sq
     got = asyncio.Event()
 
     async def work() -> None:
-        async with engine.consume(REQUEST) as consumer:
+        async with engine.consume(REQUEST, prefetch=16) as consumer:
             async for _ in consumer:
                 got.set()
                 await asyncio.Event().wait()
@@ -179,7 +217,7 @@ async def test_a_message_may_fail_and_the_consumer_goes_on(engine: Engine, sql: 
     await engine.queues.configure("q", {"retry_limit": 1})
     await push(engine, 1, 2, 3, 4)
     seen: list[int] = []
-    async with engine.consume(REQUEST) as consumer:
+    async with engine.consume(REQUEST, prefetch=16) as consumer:
         async for message in consumer:
             seen += numbers([message])
             if seen[-1] == 2:
@@ -193,7 +231,7 @@ async def test_a_message_may_fail_and_the_consumer_goes_on(engine: Engine, sql: 
 
 async def test_a_lease_that_ran_out_is_told_and_nothing_is_skipped(engine: Engine, sql: Sql, clock: Clock) -> None:
     await push(engine, *range(1, 8))
-    consumer = engine.consume(REQUEST)
+    consumer = engine.consume(REQUEST, prefetch=16)
     held = [await take(consumer) for _ in range(4)][-1]
     await clock.advance(1000)
     other = await pop(engine, 1)
@@ -210,7 +248,7 @@ async def test_what_a_consumer_cannot_do(engine: Engine) -> None:
     for prefetch in (0, 1001):
         with pytest.raises(errors.InvalidRequest, match="prefetch must be between 1 and 1000"):
             engine.consume(REQUEST, prefetch=prefetch)
-    consumer = engine.consume(REQUEST)
+    consumer = engine.consume(REQUEST, prefetch=16)
     for call in (consumer.done, consumer.fail):
         with pytest.raises(errors.InvalidRequest, match="no message is at hand"):
             await call()

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import LiteralString
 
+import pytest
+
+from queen.db.pool import Database, Row
 from queen.engine import Engine
-from queen.model import Message, PopRequest
+from queen.model import QUEUE_MODE, Message, PopRequest
 from tests.support.work import numbers, push
 
 
@@ -51,3 +55,44 @@ async def test_a_long_poll_over_queues(engine: Engine) -> None:
     await push(engine, 1, queue="a")
     assert numbers(await asyncio.wait_for(waiting, 5)) == [1]
     assert await pop_from(engine, "nothing") == []
+
+
+@pytest.mark.parametrize("group", [QUEUE_MODE, "billing"])
+async def test_a_poll_over_many_queues_is_few_calls(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, group: str
+) -> None:
+    """One to see where something is, one to take it; however many queues there are and however many ask."""
+    for number in range(200):
+        await engine.queues.configure(f"n{number}", {}, namespace="n")
+    request = PopRequest(queue="", group=group)
+    assert await engine.pop_matching("n", None, request) == []  # the group meets every queue
+    calls, fetch = 0, engine.database.fetch
+
+    async def counted(statement: LiteralString, *values: object) -> list[Row]:
+        nonlocal calls
+        calls += 1
+        return await fetch(statement, *values)
+
+    monkeypatch.setattr(engine.database, "fetch", counted)
+    assert await engine.pop_matching("n", None, request) == []
+    assert calls == 1
+    await push(engine, 1, queue="n150")
+    calls = 0
+    assert numbers(await engine.pop_matching("n", None, request)) == [1]
+    assert calls == 2
+    calls = 0
+    await asyncio.gather(*(engine.pop_matching("n", None, request) for _ in range(50)))
+    assert calls <= 3
+
+
+async def test_a_long_poll_over_queues_hears_of_a_push(database: str) -> None:
+    async with Engine(Database(database), listen_url=None, poll=60) as patient:
+        await patient.queues.configure("a", {}, namespace="n")
+        waiting = asyncio.create_task(pop_from(patient, "n", wait=50))
+        await asyncio.wait([waiting], timeout=0.5)
+        await push(patient, 1, queue="a")
+        assert numbers(await asyncio.wait_for(waiting, 20)) == [1]
+        waiting = asyncio.create_task(pop_from(patient, "n", wait=50))
+        await asyncio.wait([waiting], timeout=0.2)
+        await asyncio.wait_for(patient.stop(), 20)
+        assert await asyncio.wait_for(waiting, 20) == []

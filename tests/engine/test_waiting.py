@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
+from typing import LiteralString
 
 import pytest
 
-from queen.db.pool import Database
+from queen.db.pool import Database, Row
 from queen.engine import Engine
-from queen.engine.ahead import Runs
-from queen.engine.waiting import Desk, Offer, Parked
-from queen.engine.wake import Wake
+from queen.engine.waiting import Offer, Waiter, Waiters
 from queen.ids import uuid7
-from queen.model import Message, PopRequest
+from queen.model import QUEUE_MODE, Message, PopRequest
+from queen.sql import query
 from tests.support.clock import Clock
 from tests.support.wait import eventually
 from tests.support.work import Sql, acks, connect, lease_of, message, numbers, pop, push
@@ -32,10 +33,17 @@ async def patient(database: str) -> AsyncIterator[Engine]:
         yield engine
 
 
-def runs() -> Runs:
-    """Runs that never come to the database."""
-    database = Database("postgresql://nowhere")
-    return Runs(database, Wake(database))
+def count_calls(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each query runs from now on."""
+    calls, names = Counter[str](), {query(name): name for name in ("engine/pop", "engine/ack_leases")}
+    fetch = engine.database.fetch
+
+    async def counted(statement: LiteralString, *values: object) -> list[Row]:
+        calls[names.get(statement, "other")] += 1
+        return await fetch(statement, *values)
+
+    monkeypatch.setattr(engine.database, "fetch", counted)
+    return calls
 
 
 async def parked(engine: Engine, queue: str = "q") -> None:
@@ -174,42 +182,42 @@ async def test_a_caller_that_goes_away_leaves_no_lease(engine: Engine, sql: Sql)
 
 async def test_a_caller_that_goes_away_as_its_answer_comes_leaves_no_lease() -> None:
     """The answer is there, but the caller is cancelled before it gets to read it."""
-    loop, returned = asyncio.get_running_loop(), list[Parked]()
+    loop, returned = asyncio.get_running_loop(), list[Waiter]()
     handed = Message("q", "p", 1, "g", 1, uuid7(), "t", "1", datetime.now(UTC))
 
-    async def offer(parked: Sequence[Parked], _ahead: int) -> Offer:
+    async def offer(parked: Sequence[Waiter]) -> Offer:
         loop.call_soon(caller.cancel)
-        return Offer(found=[[handed] for _ in parked], next_in=None, lease=60, again=False, queue_id=1)
+        return Offer(found=[[handed] for _ in parked], next_in=None, again=False, queue_id=1)
 
-    async def give_back(waiting: Parked) -> None:
+    async def give_back(waiting: Waiter) -> None:
         returned.append(waiting)
 
-    desk = Desk(offer, give_back, lambda: None, lambda: False, runs(), poll=30)
-    caller = asyncio.create_task(desk.ask(PopRequest(queue="q")))
+    waiters = Waiters(offer, give_back, lambda: None, lambda: False, poll=30)
+    caller = asyncio.create_task(waiters.ask(PopRequest(queue="q")))
     with pytest.raises(asyncio.CancelledError):
         await caller
-    await desk.drain()
+    await waiters.drain()
     assert len(returned) == 1
 
 
 @pytest.mark.parametrize(("acking", "sizes"), [(False, [32, 32]), (True, [64])], ids=["nothing else", "acks"])
-async def test_a_crowd_shares_few_calls(acking: bool, sizes: list[int]) -> None:
-    """Two calls are under way at most, acks included; a crowd that comes to an idle database is split over both."""
+async def test_many_waiters_share_few_calls(acking: bool, sizes: list[int]) -> None:
+    """Two calls are under way at most, acks included; many that come to an idle database are split over both."""
     asked: list[int] = []
     both = asyncio.Event()
 
-    async def offer(parked: Sequence[Parked], _ahead: int) -> Offer:
+    async def offer(parked: Sequence[Waiter]) -> Offer:
         asked.append(len(parked))
         if asked == sizes:
             both.set()
         await both.wait()
-        return Offer(found=[[] for _ in parked], next_in=None, lease=60, again=False, queue_id=1)
+        return Offer(found=[[] for _ in parked], next_in=None, again=False, queue_id=1)
 
-    async def give_back(_: Parked) -> None:
+    async def give_back(_: Waiter) -> None:
         raise AssertionError("nothing was handed out")
 
-    desk = Desk(offer, give_back, lambda: None, lambda: acking, runs(), poll=30)
-    answers = asyncio.gather(*(desk.ask(PopRequest(queue="q")) for _ in range(64)))
+    waiters = Waiters(offer, give_back, lambda: None, lambda: acking, poll=30)
+    answers = asyncio.gather(*(waiters.ask(PopRequest(queue="q")) for _ in range(64)))
     assert await asyncio.wait_for(answers, 10) == [[]] * 64
     assert asked == sizes
 
@@ -247,3 +255,43 @@ async def test_asking_a_stopped_engine_again_and_again_lets_others_run(engine: E
     for _ in range(100):
         assert await pop(engine, wait=0.05) == []
     assert others.is_set()
+
+
+async def test_a_long_poll_on_a_partition_that_is_held_does_not_spin(
+    engine: Engine, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It backs off while a transaction holds the partition's row, and is there soon after."""
+    await push(engine, 1)
+    await engine.register("q", QUEUE_MODE)
+    calls = count_calls(engine, monkeypatch)
+    async with connect(database) as holder:
+        transaction = holder.transaction()
+        await transaction.start()
+        await holder.execute("select from queen.partition_consumers for no key update")
+        waiting = asyncio.create_task(pop(engine, partition="p", wait=30))
+        await eventually(lambda: calls["engine/pop"] >= 6)
+        started, before = time.monotonic(), calls["engine/pop"]
+        await asyncio.wait([waiting], timeout=1)
+        assert (calls["engine/pop"] - before) / (time.monotonic() - started) <= 4
+        await transaction.commit()
+    assert numbers(await asyncio.wait_for(waiting, 10)) == [1]
+
+
+@pytest.mark.parametrize("where", ["any partition", "one partition"])
+async def test_many_that_take_single_messages_share_calls(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Sixty-four that pop and acknowledge one message each, again and again."""
+    calls = count_calls(engine, monkeypatch)
+    only = {"partition": "p0"} if where == "one partition" else {}
+    await engine.push([message(number, partition=f"p{number % 64}") for number in range(640)])
+
+    async def work() -> int:
+        done = 0
+        while got := await pop(engine, 1, **only):
+            done += len(await engine.ack_messages(got))
+        return done
+
+    done = sum(await asyncio.gather(*(work() for _ in range(64))))
+    assert done == (10 if only else 640)
+    assert calls["engine/pop"] + calls["engine/ack_leases"] <= (60 if only else 160)

@@ -47,19 +47,6 @@ def test_what_is_settled_or_lost_is_forgotten() -> None:
     assert handed.find(lane, "g") is None
 
 
-def test_the_next_message_of_a_run_takes_the_place_of_the_one_before() -> None:
-    handed, lease = HandedOut(limit=3), uuid7()
-    others = [uuid7(), uuid7()]
-    for other in others:
-        handed.remember(batch(other, 1, 1))
-    for message in batch(lease, 1, 5):
-        handed.remember([message])
-    found = handed.find((str(lease), partition_id(1)), "g")
-    assert found is not None
-    assert found.seqs == {"t5": 5}
-    assert all(handed.find((str(other), partition_id(1)), "g") for other in others)
-
-
 def test_the_oldest_go_first() -> None:
     handed = HandedOut(limit=10)
     leases = [uuid7() for _ in range(5)]

@@ -19,10 +19,10 @@ PARTITIONS, GROUPS = ["p1", "p2", "p3"], ["g1", "g2"]
 LEASE, RETRY_DELAY, KEEP = 60, 5, 300
 # What may happen next, and how often. Those of LEASED need something that was handed out.
 WEIGHTS = {
-    "push": 7, "pop": 8, "ack_prefix": 6, "ack_each": 8, "transact": 3, "release": 2, "release_rest": 2, "renew": 2,
+    "push": 7, "pop": 8, "ack_prefix": 6, "ack_each": 8, "transact": 3, "release": 2, "renew": 2,
     "wait": 3, "seek": 2, "redrive": 1, "retain": 2, "delete": 1, "pause": 1,
 }  # fmt: skip
-LEASED = {"ack_prefix", "ack_each", "transact", "release", "release_rest", "renew"}
+LEASED = {"ack_prefix", "ack_each", "transact", "release", "renew"}
 ALL = [name for name, weight in WEIGHTS.items() for _ in range(weight)]
 UNLEASED = [name for name in ALL if name not in LEASED]
 
@@ -195,15 +195,6 @@ class Machine(RuleBasedStateMachine):
         *_, token, _ = self.rng.choice(self.known_leases())
         (row,) = self.call("select * from queen.release(array[%s]::uuid[], %s)", token, delay * 1000)
         assert row["released"] == self.model.release(token, self.now + delay)
-
-    def release_rest(self) -> None:
-        name, group, token, seqs = self.rng.choice(self.known_leases())
-        up_to = self.rng.choice(seqs)
-        (row,) = self.call(
-            "select * from queen.release_rest(array[%s]::bigint[], array[%s], array[%s]::uuid[], array[%s]::bigint[])",
-            self.ids[name], group, token, up_to,
-        )  # fmt: skip
-        assert row["status"] == self.model.release_rest(name, group, token, up_to)
 
     def renew(self) -> None:
         *_, token, _ = self.rng.choice(self.known_leases())

@@ -98,17 +98,6 @@ class Model:
             lane.lease, lane.not_before = None, 0
         return "acked"
 
-    def release_rest(self, name: str, group: str, token: UUID, up_to: int) -> str:
-        lane = self.lanes[name, group]
-        end = max(up_to, lane.cursor)
-        if lane.lease is None or lane.lease.token != token or lane.lease.last <= end:
-            return "lost"
-        lane.lease.last = end
-        if lane.cursor < up_to:
-            return "kept"
-        lane.lease, lane.not_before = None, 0
-        return "released"
-
     def ack(self, name: str, group: str, token: UUID, items: dict[int, Status], now: float, delay: float) -> list[str]:
         """The table of outcomes, decided once per call; `items` by seq in order."""
         lane = self.lanes[name, group]

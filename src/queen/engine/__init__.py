@@ -15,7 +15,6 @@ from uuid import UUID
 from queen.db.listen import Listener
 from queen.db.pool import Database, Isolation, PoolOptions
 from queen.engine.ack import Acker
-from queen.engine.ahead import Runs
 from queen.engine.batching import BatchSizes
 from queen.engine.consume import Consumer
 from queen.engine.dead_letters import DeadLetters, Selection
@@ -52,12 +51,9 @@ class Engine:
         self.wake = Wake(database, notify=True)
         self._listener = Listener(listen_url, self.wake.heard) if listen_url else None
         self._pusher = Pusher(database, self.keys, self.wake, lanes=lanes)
-        runs = Runs(database, self.wake)
-        self._acker = Acker(database, self.wake, runs)
-        self._popper = Popper(
-            database, self.keys, self.wake, self._acker.under_way, runs, poll=poll, batch_limit=batch_limit
-        )
-        self._transactor = Transactor(database, self._pusher, self.wake, runs)
+        self._acker = Acker(database, self.wake)
+        self._popper = Popper(database, self.keys, self.wake, self._acker.under_way, poll=poll, batch_limit=batch_limit)
+        self._transactor = Transactor(database, self._pusher, self.wake)
         self.queues = Queues(database, self.keys, self.wake)
         self.dead_letters = DeadLetters(database, self.keys, self.wake)
 
@@ -107,14 +103,15 @@ class Engine:
         """Take waiting messages under a lease; with `wait` stand in line for them."""
         return await self._popper.pop(request)
 
-    def consume(self, request: PopRequest, *, prefetch: int = 64) -> Consumer:
+    def consume(self, request: PopRequest, *, prefetch: int = 1) -> Consumer:
         """Work off a queue message by message, each acknowledged before the next is given.
 
-            async with engine.consume(PopRequest(queue="orders", wait=30)) as consumer:
+            async with engine.consume(PopRequest(queue="orders", wait=30), prefetch=50) as consumer:
                 async for message in consumer:
                     ...
 
-        `prefetch`: at most so many messages of a partition are popped at once; a slow consumer pops one at a time.
+        `prefetch`: at most so many messages of a partition are popped at once, under one lease; what is not given
+        goes back uncounted. A slow consumer pops one at a time.
         """
         return Consumer(self._acker, self._popper, request, prefetch)
 

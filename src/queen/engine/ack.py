@@ -10,7 +10,6 @@ from uuid import UUID
 
 from queen import errors
 from queen.db.pool import Database, Row
-from queen.engine.ahead import Runs
 from queen.engine.batching import CALLS, BatchSizes, Coalescer
 from queen.engine.wake import Wake
 from queen.model import Ack, Acked, LeaseAck, Message, Renewal
@@ -32,10 +31,9 @@ _SEQ = attrgetter("seq")
 class Acker:
     """Takes acknowledgements for an engine."""
 
-    def __init__(self, database: Database, wake: Wake, runs: Runs) -> None:
+    def __init__(self, database: Database, wake: Wake) -> None:
         self._database = database
         self._wake = wake
-        self._runs = runs
         self._leases: Coalescer[Sequence[LeaseAck], list[Acked | None]] = Coalescer(self._leases_together, calls=CALLS)
         self._messages: Coalescer[Sequence[Ack], list[Acked | None]] = Coalescer(self._messages_together)
 
@@ -102,7 +100,6 @@ class Acker:
         """Hand leases back, uncounted; returns how many partitions each held."""
         if not 0 <= delay_ms <= 86_400_000:
             raise errors.InvalidRequest("delay_ms", "delayMs must be between 0 and 86400000")
-        self._runs.forget(leases)
         rows = await self._database.fetch(query("engine/release"), list(leases), delay_ms)
         for row in rows:
             for queue_id in row["queue_ids"]:
@@ -132,11 +129,10 @@ class Acker:
         rows = await self._database.fetch(query("engine/ack_leases"), *_lease_arguments(acks), wait)
         others = {entry: (status, queue_id) for entry, status, queue_id in rows}
         answers: list[Acked | None] = []
-        for entry, ack in enumerate(acks, 1):
+        for entry in range(1, len(acks) + 1):
             status, queue_id = others.get(entry, _GOES_ON)
             if status == "acked":
-                over = self._runs.acked(ack.lease_id, ack.up_to, ended=queue_id is not None)
-                answers.append(_ENDED if over else _ACKED)
+                answers.append(_ACKED if queue_id is None else _ENDED)
             else:
                 answers.append(_LOST if status == "lost" else None)
         # Whoever waits hears once per queue, not once per acknowledgement.
@@ -149,13 +145,9 @@ class Acker:
 
     async def _messages_once(self, calls: Sequence[Sequence[Ack]], *, wait: bool) -> list[Acked | None]:
         rows = await self._database.fetch(query("engine/ack_messages"), *message_arguments(calls), wait, False)
-        flat = (ack for call in calls for ack in call)
-        return [None if row["status"] == "busy" else self._acked(ack, row) for ack, row in zip(flat, rows, strict=True)]
-
-    def _acked(self, ack: Ack, row: Row) -> Acked:
-        if row["released"]:
-            self._wake.ready(row["queue_name"], row["queue_id"], announce=False)
-        return self._runs.settle(ack, read_acked(row))
+        for queue, queue_id in {(row["queue_name"], row["queue_id"]) for row in rows if row["released"]}:
+            self._wake.ready(queue, queue_id, announce=False)
+        return [None if row["status"] == "busy" else read_acked(row) for row in rows]
 
     async def drain(self) -> None:
         """Wait until nothing is under way."""

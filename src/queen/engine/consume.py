@@ -1,23 +1,45 @@
-"""consume: work off a queue message by message.
+"""consume: work off a queue message by message, each acknowledged before the next is given.
 
-Every message is acknowledged before the next one is given, by an update of the cursor alone. What keeps that cheap: a
-run of waiting messages of one partition is popped at once, under one lease, as many as the consumer gets through in a
-moment. Nobody else could have them meanwhile (I1), and a consumer that is slow pops one at a time.
+With `prefetch` several messages of one partition are popped at once, under one lease. Nobody else could have the later
+ones meanwhile (I2), and each costs one acknowledgement instead of a pop and an acknowledgement. What was popped and
+not given goes back, uncounted: when the consumer stops, fails or is slow, and with the lease when it is killed.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 import msgspec
 
 from queen import errors
-from queen.engine import ahead
 from queen.engine.ack import Acker
 from queen.engine.pop import Popper
 from queen.model import Ack, Acked, Message, PopRequest
+
+MAX_PREFETCH: Final = 1000
+# No message is given later than this after its pop, so that it has its lease nearly to itself and other partitions
+# get their turn.
+HOLD: Final = 0.25
+
+
+@dataclass(slots=True)
+class Pace:
+    """How many messages to pop at once: as many as the consumer may, and gets through in a moment."""
+
+    most: int
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.most <= MAX_PREFETCH:
+            raise errors.InvalidRequest("prefetch", f"prefetch must be between 1 and {MAX_PREFETCH}")
+        self.count = self.most
+
+    def went(self, given: int, seconds: float) -> None:
+        """So many messages of a batch were given, and it was held for so long."""
+        self.count = min(self.count * 2, self.most) if seconds <= HOLD else min(max(given, 1), self.most)
 
 
 class Consumer:
@@ -30,18 +52,15 @@ class Consumer:
     def __init__(self, acker: Acker, popper: Popper, request: PopRequest, prefetch: int) -> None:
         if request.auto_ack:
             raise errors.InvalidRequest("auto_ack", "autoAck must be off: a consumer acknowledges by itself")
-        if not 1 <= prefetch <= 1000:
-            raise errors.InvalidRequest("prefetch", "prefetch must be between 1 and 1000")
         self._acker = acker
         self._popper = popper
         self._request = request
-        self._prefetch = prefetch
+        self._pace = Pace(prefetch)
         self._loop = asyncio.get_running_loop()
         self._at_hand: Message | None = None
         self._rest: list[Message] = []  # the next one last
+        self._given = 0
         self._popped_at = 0.0
-        self._run = 0
-        self._length = 1
         self.lost = 0
         """How many messages were finished when their lease was gone: they are delivered again."""
 
@@ -49,12 +68,16 @@ class Consumer:
         """Acknowledge the message at hand and give the next; None when there is none within the request's wait."""
         if self._at_hand is not None:
             await self.done()
-        if self._rest and self._loop.time() - self._popped_at > ahead.HOLD:
-            self._run -= len(self._rest)
+        held = self._loop.time() - self._popped_at
+        if self._rest and (held > HOLD or self._popper.stopped):
             await self.close()
         if not self._rest:
+            if self._given:
+                self._pace.went(self._given, held)
             await self._pop()
-        self._at_hand = self._rest.pop() if self._rest else None
+        if self._rest:
+            self._at_hand = self._rest.pop()
+            self._given += 1
         return self._at_hand
 
     async def done(self) -> None:
@@ -119,14 +142,9 @@ class Consumer:
         return self._at_hand
 
     async def _pop(self) -> None:
-        found = await self._popper.pop(msgspec.structs.replace(self._request, batch=self._count(), partitions=1))
-        self._popped_at = self._loop.time()
-        self._run = len(found)
-        self._length = sum(len(message.payload) for message in found) // max(self._run, 1)
+        count = self._pace.count
+        found = await self._popper.pop(
+            msgspec.structs.replace(self._request, batch=count, partitions=1, prefetch=count > 1)
+        )
+        self._given, self._popped_at = 0, self._loop.time()
         self._rest = found[::-1]
-
-    def _count(self) -> int:
-        """One at first, then what the pace and the size of the last run allow."""
-        if self._run == 0:
-            return 1
-        return ahead.fitting(self._run, self._loop.time() - self._popped_at, self._length, self._prefetch)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -13,9 +14,9 @@ import msgspec
 
 from queen import errors
 from queen.db.pool import Database, OutcomeUnknown, Row
-from queen.engine.ahead import Runs
+from queen.engine.batching import Coalescer
 from queen.engine.encryption import KeyRing
-from queen.engine.waiting import Desk, Offer, Parked
+from queen.engine.waiting import Offer, Waiter, Waiters
 from queen.engine.wake import Wake
 from queen.ids import uuid7s
 from queen.model import MAX_NAME, QUEUE_MODE, Message, PopRequest
@@ -23,12 +24,13 @@ from queen.sql import query
 
 MARK_LIFETIME: Final = 1.0
 _LOOK_AGAIN: Final = 8
+_MATCH_PAUSE: Final = 0.05
 # Work that committed this much later than its time is still found at once.
 _MARGIN: Final = timedelta(milliseconds=100)
 
 
 def validate(request: PopRequest) -> None:
-    """Raise InvalidRequest for a place pop cannot take from; requests at one desk have this in common."""
+    """Raise InvalidRequest for a place pop cannot take from; requests that share calls have this in common."""
     if len(request.queue.encode()) > MAX_NAME or "\0" in request.queue:
         raise errors.InvalidRequest("queue", f"queue must be a name of at most {MAX_NAME} bytes without NUL")
     if not request.group or len(request.group.encode()) > MAX_NAME or "\0" in request.group:
@@ -41,6 +43,8 @@ def validate(request: PopRequest) -> None:
 
 def validate_size(request: PopRequest, batch_limit: int) -> None:
     """Raise InvalidRequest for more, or a longer wait, than pop gives."""
+    if request.prefetch and (request.auto_ack or request.partitions > 1):
+        raise errors.InvalidRequest("prefetch", "prefetch needs a lease on one partition: no autoAck, partitions 1")
     if not 1 <= request.batch <= batch_limit:
         raise errors.InvalidRequest("batch", f"batch must be between 1 and {batch_limit}")
     if not 1 <= request.partitions <= batch_limit:
@@ -59,6 +63,15 @@ class Key(NamedTuple):
     auto_ack: bool
     mode: str
     start_at: datetime | None
+    prefetch: bool
+
+
+class Matching(NamedTuple):
+    """What queues a pop across queues may take from."""
+
+    namespace: str | None
+    task: str | None
+    group: str
 
 
 class Popper:
@@ -70,7 +83,6 @@ class Popper:
         keys: KeyRing,
         wake: Wake,
         acking: Callable[[], bool],
-        runs: Runs,
         *,
         poll: float = 1.0,
         batch_limit: int = 10_000,
@@ -78,20 +90,22 @@ class Popper:
         self._database = database
         self._keys = keys
         self._acking = acking
-        self._runs = runs
         self._poll = poll
         self._batch_limit = batch_limit
-        self._desks: dict[Key, Desk] = {}
+        self._waiters: dict[Key, Waiters] = {}
         self._marks: dict[tuple[str, str], tuple[datetime | None, float]] = {}
-        self._handing_out = True
+        self._matching: Coalescer[Matching, list[str]] = Coalescer(self._match)
+        self._news = asyncio.Event()
+        self.stopped = False
+        """Whether nothing more is handed out."""
         wake.subscribe(self._woken)
 
     @property
     def parked(self) -> dict[str, int]:
         """How many pops wait, by queue."""
         counts: dict[str, int] = {}
-        for key, desk in self._desks.items():
-            counts[key.queue] = counts.get(key.queue, 0) + desk.parked
+        for key, waiters in self._waiters.items():
+            counts[key.queue] = counts.get(key.queue, 0) + waiters.count
         return counts
 
     async def pop(self, request: PopRequest) -> list[Message]:
@@ -105,79 +119,91 @@ class Popper:
             request.auto_ack,
             request.mode,
             request.start_at,
+            request.prefetch,
         )
-        desk = self._desks.get(key)
-        if desk is None:
+        waiters = self._waiters.get(key)
+        if waiters is None:
             validate(request)
-        if not self._handing_out:
+        if self.stopped:
             await asyncio.sleep(0)  # whoever asks again and again must not keep the loop from what is left to do
             return []
-        if desk is None:
-            desk = self._desks[key] = Desk(
-                lambda parked, ahead: self._offer(key, parked, ahead),
+        if waiters is None:
+            waiters = self._waiters[key] = Waiters(
+                lambda batch: self._offer(key, batch),
                 self._give_back,
                 lambda: self._retire(key),
                 self._acking,
-                self._runs,
                 self._poll,
             )
-        return await desk.ask(request)
+        return await waiters.ask(request)
 
     async def pop_matching(self, namespace: str | None, task: str | None, request: PopRequest) -> list[Message]:
         """Like pop, from the first queue of a namespace and/or task that has something, by priority."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + request.wait
-        pause = 0.05
-        while True:
-            rows = await self._database.fetch(query("engine/matching_queues"), namespace, task)
-            for row in rows:
-                found = await self.pop(msgspec.structs.replace(request, queue=row["name"], wait=0.0))
-                if found:
+        while not self.stopped:
+            news = self._news
+            for name in await self._matching.submit(Matching(namespace, task, request.group)):
+                if found := await self.pop(msgspec.structs.replace(request, queue=name, wait=0.0)):
                     return found
             left = deadline - loop.time()
-            if left <= 0 or not self._handing_out:
-                return []
-            await asyncio.sleep(min(pause, left))
-            pause = min(pause * 2, self._poll)
+            if left <= 0:
+                break
+            # Whatever becomes ready anywhere is news, so that a busy neighbour must not make this a loop without pause.
+            await asyncio.sleep(min(_MATCH_PAUSE, left))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(news.wait(), min(self._poll, max(deadline - loop.time(), 0.0)))
+        return []
+
+    async def _match(self, wanted: Sequence[Matching]) -> list[list[str]]:
+        """The queues worth asking, for each; those who want the same share a look."""
+        names = {
+            one: [row["name"] for row in await self._database.fetch(query("engine/matching_queues"), *one)]
+            for one in set(wanted)
+        }
+        return [names[one] for one in wanted]
 
     def _retire(self, key: Key) -> None:
-        desk = self._desks.get(key)
-        if desk is not None and not desk.parked:
-            del self._desks[key]
+        waiters = self._waiters.get(key)
+        if waiters is not None and not waiters.count:
+            del self._waiters[key]
 
     def stop(self) -> None:
         """Hand out nothing more; whoever waits is answered empty at once."""
-        self._handing_out = False
-        for desk in self._desks.values():
-            desk.dismiss()
+        self.stopped = True
+        self._news.set()
+        for waiters in self._waiters.values():
+            waiters.dismiss()
 
     def _woken(self, queue: str | None, queue_id: int | None) -> None:
-        for key, desk in self._desks.items():
-            if queue_id is None or key.queue == queue or (queue is None and desk.queue_id in (None, queue_id)):
-                desk.wake()
+        self._news.set()
+        self._news = asyncio.Event()
+        for key, waiters in self._waiters.items():
+            if queue_id is None or key.queue == queue or (queue is None and waiters.queue_id in (None, queue_id)):
+                waiters.wake()
 
-    async def _offer(self, key: Key, parked: Sequence[Parked], ahead: int) -> Offer:
-        rows = await self._ask(key, parked, ahead)
+    async def _offer(self, key: Key, batch: Sequence[Waiter]) -> Offer:
+        rows = await self._ask(key, batch)
         for _ in range(_LOOK_AGAIN):
             state = rows[0]["state"]
             if state == "unregistered" or (state == "absent" and key.group != QUEUE_MODE):
                 await self.register(key.queue, key.group, key.mode, key.start_at)
             elif state != "again" or len(rows) > 1:
                 break
-            rows = await self._ask(key, parked, ahead)
-        return self._read(key, parked, rows)
+            rows = await self._ask(key, batch)
+        return self._read(key, batch, rows)
 
-    async def _ask(self, key: Key, parked: Sequence[Parked], ahead: int) -> list[Row]:
-        leases = uuid7s(len(parked))
-        for waiting, lease in zip(parked, leases, strict=True):
-            waiting.lease = lease
+    async def _ask(self, key: Key, batch: Sequence[Waiter]) -> list[Row]:
+        leases = uuid7s(len(batch))
+        for waiter, lease in zip(batch, leases, strict=True):
+            waiter.lease = lease
         try:
             return await self._database.fetch(
                 query("engine/pop"),
                 key.queue,
                 key.group,
-                [ahead if waiting.request.batch == 1 else waiting.request.batch for waiting in parked],
-                [min(waiting.request.partitions, waiting.request.batch) for waiting in parked],
+                [waiter.request.batch for waiter in batch],
+                [min(waiter.request.partitions, waiter.request.batch) for waiter in batch],
                 leases,
                 key.partition,
                 key.lease_seconds,
@@ -194,19 +220,17 @@ class Popper:
         mark, until = self._marks.get((key.queue, key.group), (None, 0.0))
         return mark if asyncio.get_running_loop().time() < until else None
 
-    def _read(self, key: Key, parked: Sequence[Parked], rows: list[Row]) -> Offer:
+    def _read(self, key: Key, batch: Sequence[Waiter], rows: list[Row]) -> Offer:
         head = rows[0]
         self._remember(key, head)
-        found: list[list[Message]] = [[] for _ in parked]
+        found: list[list[Message]] = [[] for _ in batch]
         for row in rows[1:]:
             place = row["request"] - 1
-            found[place] += self._messages(key, row, None if key.auto_ack else parked[place].lease)
-        wait, lease = None, 0.0
-        if head["lease_expires_at"] is not None:
-            lease = (head["lease_expires_at"] - head["started_at"]).total_seconds()
+            found[place] += self._messages(key, row, None if key.auto_ack else batch[place].lease)
+        next_in = None
         if head["next_ready_at"] is not None:
-            wait = max((head["next_ready_at"] - head["started_at"]).total_seconds(), 0.001)
-        return Offer(found, wait, lease, again=head["state"] == "again", queue_id=head["partition_id"])
+            next_in = (head["next_ready_at"] - head["started_at"]).total_seconds()
+        return Offer(found, next_in, again=head["state"] == "again", queue_id=head["partition_id"])
 
     def _remember(self, key: Key, head: Row) -> None:
         """Keep the low mark for a second: a late commit may be below it, so we look from the bottom that often."""
@@ -219,13 +243,15 @@ class Popper:
             self._marks[key.queue, key.group] = (mark, until if now < until else now + MARK_LIFETIME)
 
     def _messages(self, key: Key, row: Row, lease: UUID | None) -> list[Message]:
-        """The messages of one lane."""
+        """The messages of one partition."""
         ids, payloads = row["message_ids"], row["payloads"]
         count = len(ids)
         broken: list[str | None] = [None] * count
         if row["encrypted"] is not None:
             payloads, broken = self._opened(payloads, row["encrypted"])
         names = row["transaction_ids"] or [None] * count
+        # Of what is given one by one only the first has been tried before.
+        later = 1 if key.prefetch else count
         # Positional for speed: this line runs once per message of every pop.
         return [
             Message(*fields)
@@ -242,8 +268,8 @@ class Popper:
                 row["trace_ids"] or repeat(None),
                 row["parent_ids"] or repeat(None),
                 row["producer_subs"] or repeat(None),
-                repeat(row["retry_count"]),
-                repeat(row["delivery_count"]),
+                chain(repeat(row["retry_count"], later), repeat(0)),
+                chain(repeat(row["delivery_count"], later), repeat(0)),
                 repeat(lease),
                 repeat(None if lease is None else row["lease_expires_at"]),
                 broken,
@@ -274,12 +300,11 @@ class Popper:
         while row["more"]:
             row = await self._database.fetchrow(query("engine/fill_subscription"), queue, group)
 
-    async def _give_back(self, waiting: Parked) -> None:
-        if not waiting.request.auto_ack:
-            await self._database.fetch(query("engine/release"), [waiting.lease], 0)
+    async def _give_back(self, waiter: Waiter) -> None:
+        if not waiter.request.auto_ack:
+            await self._database.fetch(query("engine/release"), [waiter.lease], 0)
 
     async def drain(self) -> None:
-        """Wait until nothing is under way, and give back what was popped ahead."""
-        for desk in list(self._desks.values()):
-            await desk.drain()
-        await self._runs.recall()
+        """Wait until nothing is under way."""
+        for waiters in list(self._waiters.values()):
+            await waiters.drain()

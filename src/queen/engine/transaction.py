@@ -10,7 +10,6 @@ from uuid import UUID
 from queen import errors
 from queen.db.pool import Database, Isolation
 from queen.engine.ack import message_arguments, read_acked
-from queen.engine.ahead import Runs
 from queen.engine.push import Pusher
 from queen.engine.wake import Wake
 from queen.model import Ack, Acked, NewMessage, Pushed
@@ -50,11 +49,10 @@ class DuplicateRefused(errors.RequestError):
 class Transactor:
     """Runs transactions for an engine."""
 
-    def __init__(self, database: Database, pusher: Pusher, wake: Wake, runs: Runs) -> None:
+    def __init__(self, database: Database, pusher: Pusher, wake: Wake) -> None:
         self._database = database
         self._pusher = pusher
         self._wake = wake
-        self._runs = runs
 
     async def transaction(
         self,
@@ -100,7 +98,7 @@ class Transactor:
         committed, woken = await self._database.transaction(run, isolation)
         for queue, queue_id in woken:
             self._wake.ready(queue, queue_id)
-        return Committed(committed.pushed, list(map(self._runs.settle, acks, committed.acked)))
+        return committed
 
 
 _REASONS = {

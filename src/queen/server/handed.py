@@ -49,9 +49,7 @@ class HandedOut:
         for message in messages:
             if message.partition_id != partition:
                 partition, seqs = message.partition_id, {}
-                lane = (wire, partition_id(partition))
-                self.forget(lane)  # of a run (engine/ahead.py) only the message handed out last counts
-                self._lanes[lane] = Handed(message, lease, seqs)
+                self._lanes[wire, partition_id(partition)] = Handed(message, lease, seqs)
             seqs[message.transaction_id] = message.seq
         self._messages += len(messages)
         while self._messages > self._limit:
