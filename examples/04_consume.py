@@ -17,7 +17,7 @@ async def main() -> None:
         await q.queues.configure("orders", retry_limit=1)
         await q.push_many("orders", [Order(1, "Main St"), Order(2), Order(3, "Hill Rd")])
 
-        @q.consumer("orders", group="shipping", batch=10, idle=1)
+        @q.consumer("orders", group="shipping", prefetch=10, idle=1)
         async def ship(message: queen.Message[Order]) -> None:
             if message.data.address is None:
                 print("order", message.data.number, "fails, attempt", message.retry_count + 1)

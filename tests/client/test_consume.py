@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from msgspec import Struct
 
 import queen
+from queen.engine import consume as engine_consume
 from tests.support.wait import eventually
 
 
@@ -22,7 +24,7 @@ async def test_messages_arrive_in_order_and_typed(q: queen.Client) -> None:
     async def bill(message: queen.Message[Order]) -> None:
         seen.append((message.partition, message.data.number))
 
-    consumed = await q.consume("orders", bill, group="billing", batch=4, concurrency=3, limit=20, signals=False)
+    consumed = await q.consume("orders", bill, group="billing", prefetch=4, concurrency=3, limit=20, signals=False)
     assert (consumed.handled, consumed.failed) == (20, 0)
     for lane in ("p0", "p1", "p2"):
         numbers = [number for partition, number in seen if partition == lane]
@@ -41,7 +43,7 @@ async def test_a_handler_slower_than_the_lease_runs_once(q: queen.Client) -> Non
         if message.data == 1:
             await asyncio.wait_for(release.wait(), 20)
 
-    both = [asyncio.create_task(q.consume("slow", work, batch=2, limit=2, signals=False)) for _ in range(2)]
+    both = [asyncio.create_task(q.consume("slow", work, prefetch=2, limit=2, signals=False)) for _ in range(2)]
     await eventually(lambda: runs == [1])
     before = (await q.pop("slow"), asyncio.get_running_loop().time())
     await asyncio.sleep(2.2)  # longer than two leases: only renewal keeps the message
@@ -63,7 +65,7 @@ async def test_a_raising_handler_retries_and_then_leaves_a_dead_letter(q: queen.
         if message.data == 2:
             raise ValueError("no such address")
 
-    consumed = await q.consume("orders", work, batch=3, idle=0.5, signals=False)
+    consumed = await q.consume("orders", work, prefetch=3, idle=0.5, signals=False)
     assert seen == [1, 2, 2, 2, 3]
     assert (consumed.handled, consumed.failed) == (2, 3)
     (dead,) = await q.dead_letters.list("orders")
@@ -78,7 +80,7 @@ async def test_a_payload_that_does_not_fit_fails_its_message_only(q: queen.Clien
     async def work(message: queen.Message[Order]) -> None:
         seen.append(message.data.number)
 
-    await q.consume("orders", work, batch=3, idle=0.3, signals=False)
+    await q.consume("orders", work, prefetch=3, idle=0.3, signals=False)
     assert seen == [1, 3]
     (dead,) = await q.dead_letters.list("orders")
     assert dead.error.startswith("DecodeError: the payload does not fit Order: Object missing required field `number`")
@@ -95,10 +97,63 @@ async def test_a_handler_can_reject_and_hand_back(q: queen.Client) -> None:
         if message.data == "later" and seen.count("later") == 1:
             raise queen.HandBack("not yet", delay=0.05)
 
-    await q.consume("orders", work, batch=3, idle=0.5, signals=False)
+    await q.consume("orders", work, prefetch=3, idle=0.5, signals=False)
     assert seen == ["bad", "later", "later", "good"]
     (dead,) = await q.dead_letters.list("orders")
     assert (dead.error, dead.retry_count) == ("Reject: never", 0)
+
+
+@pytest.mark.parametrize("prefetch", [1, 4])
+@pytest.mark.parametrize("how", ["consume", "messages"])
+async def test_each_message_is_acknowledged_before_the_next(
+    q: queen.Client, direct: queen.Client, how: str, prefetch: int
+) -> None:
+    await q.push_many("orders", range(9))
+    seen: list[tuple[int, int]] = []
+
+    async def work(message: queen.Message[int]) -> None:
+        (queue,) = await direct.queues.list()
+        seen.append((message.data, queue.depth))
+
+    if how == "consume":
+        await q.consume("orders", work, prefetch=prefetch, limit=9, signals=False)
+    else:
+        async for message in q.messages("orders", data=int, prefetch=prefetch, limit=9):
+            await work(message)
+    assert seen == [(number, 9 - number) for number in range(9)]
+    (queue,) = await direct.queues.list()
+    assert queue.depth == 0
+
+
+@pytest.mark.parametrize("how", ["consume", "messages"])
+async def test_what_a_slow_consumer_fetched_goes_back_and_others_get_their_turn(
+    q: queen.Client, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(engine_consume, "HOLD", -1.0)
+    for partition in ("a", "b"):
+        await q.push_many("orders", [1, 2, 3], partition=partition)
+    seen: list[tuple[str, int, int, int]] = []
+
+    async def work(message: queen.Message[int]) -> None:
+        seen.append((message.partition, message.data, message.retry_count, message.delivery_count))
+
+    if how == "consume":
+        await q.consume("orders", work, prefetch=3, limit=6, signals=False)
+    else:
+        async for message in q.messages("orders", data=int, prefetch=3, limit=6):
+            await work(message)
+    assert seen == [(partition, number, 0, 0) for number in (1, 2, 3) for partition in ("a", "b")]
+
+
+async def test_a_stopped_iterator_ends_after_the_current_message(q: queen.Client) -> None:
+    await q.push_many("orders", [1, 2, 3])
+    seen = []
+    messages = q.messages("orders", data=int, prefetch=3)
+    async for message in messages:
+        seen.append(message.data)
+        messages.stop()
+    assert seen == [1]
+    assert [message.data for message in await q.pop("orders", batch=9)] == [2, 3]
 
 
 async def test_batches_succeed_and_fail_together(q: queen.Client) -> None:
@@ -119,7 +174,7 @@ async def test_batches_succeed_and_fail_together(q: queen.Client) -> None:
 
 async def test_an_iterator_acknowledges_what_it_passed(q: queen.Client) -> None:
     await q.push_many("orders", [1, 2, 3, 4])
-    seen = [message.data async for message in q.messages("orders", data=int, batch=3, limit=3)]
+    seen = [message.data async for message in q.messages("orders", data=int, prefetch=3, limit=3)]
     assert seen == [1, 2, 3]
     assert [message.data for message in await q.pop("orders", batch=9)] == [4]
 
@@ -128,7 +183,7 @@ async def test_an_error_around_an_iterator_fails_the_message_and_hands_back_the_
     await q.push_many("orders", [1, 2, 3])
 
     async def work() -> None:
-        async with q.messages("orders", data=int, batch=3) as messages:
+        async with q.messages("orders", data=int, prefetch=3) as messages:
             async for message in messages:
                 if message.data == 2:
                     raise ValueError("no")
@@ -148,7 +203,7 @@ async def test_stopping_hands_back_what_was_not_begun(q: queen.Client) -> None:
         seen.append(message.data)
         await asyncio.wait_for(release.wait(), 20)
 
-    running = asyncio.create_task(q.consume("orders", work, batch=3, signals=False))
+    running = asyncio.create_task(q.consume("orders", work, prefetch=3, signals=False))
     await eventually(lambda: seen == [1])
     q.stop()
     release.set()
@@ -166,7 +221,7 @@ async def test_closing_the_client_finishes_what_runs(database: str) -> None:
 
     async with queen.connect(database) as q:
         await q.push_many("orders", [1, 2, 3])
-        running = asyncio.create_task(q.consume("orders", work, batch=3, signals=False))
+        running = asyncio.create_task(q.consume("orders", work, prefetch=3, signals=False))
         await asyncio.wait_for(begun.wait(), 20)
     assert (await running).handled == 1
     async with queen.connect(database) as q:
@@ -191,8 +246,21 @@ async def test_registered_consumers_run_side_by_side(q: queen.Client) -> None:
 async def test_wrong_use_is_told_at_once(q: queen.Client) -> None:
     async def work(message: queen.Message[int]) -> None: ...
 
+    async def store(messages: list[queen.Message[int]]) -> None: ...
+
+    for wrong in (0, 1001):
+        with pytest.raises(queen.InvalidRequest, match="prefetch must be between 1 and 1000"):
+            await q.consume("orders", work, prefetch=wrong)
     with pytest.raises(queen.InvalidRequest, match="batch must be at least 1"):
-        await q.consume("orders", work, batch=0)
+        await q.consume_batches("orders", store, batch=0)
+    given: Any = {"batch": 5}
+    with pytest.raises(queen.InvalidRequest, match="batch is for consume_batches; message by message it is"):
+        await q.consume("orders", work, **given)
+    with pytest.raises(queen.InvalidRequest, match="batch is for consume_batches; message by message it is"):
+        q.messages("orders", **given)
+    given = {"prefetch": 5}
+    with pytest.raises(queen.InvalidRequest, match="prefetch is for messages one by one; here it is batch"):
+        await q.consume_batches("orders", store, **given)
     with pytest.raises(queen.InvalidRequest, match="nothing to run"):
         await q.run()
     with pytest.raises(queen.InvalidRequest, match="consumerGroup must be a name"):

@@ -86,7 +86,9 @@ async def test_a_broker_that_restarts_is_found_again_and_nothing_is_lost(databas
 
     async with queen.connect(f"http://127.0.0.1:{port}", retry=queen.Retry(attempts=60, cap=0.2)) as q:
         with serving(database, port, tmp_path):
-            consuming = asyncio.create_task(q.consume("orders", note, batch=5, lease=2, concurrency=2, signals=False))
+            consuming = asyncio.create_task(
+                q.consume("orders", note, prefetch=5, lease=2, concurrency=2, signals=False)
+            )
             producing = asyncio.create_task(produce(q))
             await eventually(lambda: len(seen) >= 10)
         with serving(database, port, tmp_path):

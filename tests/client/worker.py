@@ -24,7 +24,7 @@ def main_sync(url: str, queue_name: str, seconds: float) -> None:
         write("end", message.data)
 
     with queen.connect_sync(url) as q:
-        write("stopped", q.consume(queue_name, work, batch=10, lease=2, poll=5).handled)
+        write("stopped", q.consume(queue_name, work, prefetch=10, lease=2, poll=5).handled)
 
 
 async def main(url: str, queue_name: str, seconds: float) -> None:
@@ -34,7 +34,7 @@ async def main(url: str, queue_name: str, seconds: float) -> None:
         write("end", message.data)
 
     async with queen.connect(url) as q:
-        consumed = await q.consume(queue_name, work, batch=10, lease=2, poll=5)
+        consumed = await q.consume(queue_name, work, prefetch=10, lease=2, poll=5)
         write("stopped", consumed.handled)
 
 

@@ -60,7 +60,7 @@ async def store(messages: list[queen.Message[Invoice]]) -> Sequence[queen.Outcom
 
 
 async def consume(q: queen.Client) -> int:
-    done: queen.Consumed = await q.consume("orders", bill, group="billing", batch=100, concurrency=8)
+    done: queen.Consumed = await q.consume("orders", bill, group="billing", prefetch=100, concurrency=8)
     await q.consume_batches("invoices", store, batch=50)
 
     @q.consumer("orders", group="mails", start="new")

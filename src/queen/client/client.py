@@ -16,7 +16,7 @@ from queen.client.admin import DeadLetters, Groups, Queues
 from queen.client.buffer import Buffer
 from queen.client.consumer import Consumed, Consumer
 from queen.client.message import Delivered, Message, Outcome
-from queen.client.options import ConsumeOptions, Options, payload_kind, pop_request
+from queen.client.options import BatchOptions, ConsumeOptions, Options, payload_kind, pop_request
 from queen.client.payload import encode
 from queen.client.push import Push, new_message
 from queen.client.retry import Retry
@@ -313,22 +313,23 @@ class Client:
 
         Leases are renewed while it works. An error makes the message a failed one: delivered again,
         and in the end a dead letter with the error's text. SIGTERM ends it: what runs is finished,
-        the rest is handed back at once.
+        the rest is handed back at once. Every message is acknowledged before the next: with `prefetch` several
+        of a partition are fetched at once, which spares a request for each.
         """
-        made = Options(**options)
+        made = Options.one_by_one(options)
         return await self._run([Consumer(self, queue, handler, made, payload_kind(handler))], signals=made.signals)
 
     async def consume_batches(
         self,
         queue: str,
         handler: Callable[[list[Message[T]]], Awaitable[Sequence[Outcome] | None]],
-        **options: Unpack[ConsumeOptions],
+        **options: Unpack[BatchOptions],
     ) -> Consumed:
         """Like `consume`, with all messages of a batch in one call: they succeed or fail together.
 
         The handler may return `message.failed(...)` or `message.dead(...)` for single ones.
         """
-        made = Options(**options)
+        made = Options.in_batches(options)
         consumer = Consumer(self, queue, handler, made, payload_kind(handler), whole=True)
         return await self._run([consumer], signals=made.signals)
 
@@ -337,7 +338,7 @@ class Client:
 
         Asking for the next message acknowledges the one before.
         """
-        return Stream(self, queue, Options(**options), Any if data is None else data)
+        return Stream(self, queue, Options.one_by_one(options), Any if data is None else data)
 
     def consumer(
         self, queue: str, **options: Unpack[ConsumeOptions]
@@ -345,7 +346,7 @@ class Client:
         """Register a handler of single messages for `run`: `@q.consumer("orders", group="billing")`."""
 
         def register(handler: Callable[[Message[T]], Awaitable[None]]) -> Callable[[Message[T]], Awaitable[None]]:
-            made, kind = Options(**options), payload_kind(handler)
+            made, kind = Options.one_by_one(options), payload_kind(handler)
             self._consumers.append(lambda: Consumer(self, queue, handler, made, kind))
             return handler
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from queen.client.held import Held
 from queen.client.message import Delivered, HandBack, Message, Outcome, Reject, handling
 from queen.client.options import Options
+from queen.engine.consume import Pace
 from queen.errors import QueenError, QueueNotFound, RequestError, SchemaOutdated
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Consumed:
 
 
 class Consumer:
-    """Works on one queue with one handler, `concurrency` batches at a time."""
+    """Works on one queue with one handler, `concurrency` messages or batches at a time."""
 
     def __init__(
         self, client: Client, queue: str, handler: Work, options: Options, kind: Any, *, whole: bool = False
@@ -51,6 +52,7 @@ class Consumer:
         self._whole = whole
         self._stop = asyncio.Event()
         self._left = options.limit
+        self._pace = Pace(options.prefetch)
         self._busy = 0
         self._seen_at = asyncio.get_running_loop().time()
         self._lease = options.lease
@@ -61,6 +63,11 @@ class Consumer:
     def stop(self) -> None:
         """Fetch nothing more; what runs is finished, the rest handed back."""
         self._stop.set()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing more is fetched."""
+        return self._stop.is_set()
 
     async def run(self) -> Consumed:
         """Consume until stopped, out of limit, or idle for too long."""
@@ -136,10 +143,17 @@ class Consumer:
                 self.stop()
         return 0, []
 
+    def given(self, count: int, of: int, seconds: float) -> None:
+        """So many of the messages taken were given to the handler in so long; the others count for nothing."""
+        self._give_back(of - count)
+        if count:
+            self._pace.went(count, seconds)
+
     def _reserve(self) -> int:
+        batch = self._options.batch if self._whole else self._pace.count
         if self._left is None:
-            return self._options.batch
-        batch = min(self._options.batch, self._left)
+            return batch
+        batch = min(batch, self._left)
         self._left -= batch
         return batch
 
@@ -179,7 +193,7 @@ class Consumer:
 
     async def _ask(self, batch: int, wait: float) -> tuple[int, list[Message[Any]]]:
         lease = await self.lease()
-        request = self._options.request(self._queue, batch, wait, lease)
+        request = self._options.request(self._queue, batch, wait, lease, whole=self._whole)
         return lease, await self._client.pop_request(request, self._kind)
 
     async def _work_on(self, messages: list[Message[Any]], lease: int) -> None:
@@ -190,33 +204,39 @@ class Consumer:
                 if self._whole:
                     await self._batch(held, messages)
                 else:
-                    for lane in held.lanes:
-                        await self._lane(held, lane)
+                    await self._one_by_one(held, messages)
         except QueenError as error:
             _log.warning("what became of %d messages could not be told: %s", len(messages), error)
         finally:
             self._busy -= 1
             self._seen_at = asyncio.get_running_loop().time()
 
-    async def _lane(self, held: Held, lane: Sequence[Delivered[Any]]) -> None:
+    async def _one_by_one(self, held: Held, messages: Sequence[Delivered[Any]]) -> None:
         """The messages of one partition in order, up to the first that is to be delivered again."""
-        for message in lane:
-            if self._stop.is_set() or held.lost:
-                return
-            trouble = await self._attempt(message)
-            if trouble is None:
-                self.consumed.handled += 1
-                held.complete(message)
-                await held.checkpoint()
-                continue
+        count = 0
+        try:
+            for message in messages:
+                if self._stop.is_set() or held.lost or (count and Pace.slow(held.seconds)):
+                    return
+                count += 1
+                if not await self._outcome(held, message):
+                    return
+        finally:
+            self.given(count, len(messages), held.seconds)
+
+    async def _outcome(self, held: Held, message: Delivered[Any]) -> bool:
+        """Work on one message and tell what became of it; whether the next one may follow."""
+        trouble = await self._attempt(message)
+        if trouble is None:
+            self.consumed.handled += 1
+            held.complete(message)
             await held.acknowledge()
-            if isinstance(trouble, HandBack) and trouble.delay:
-                await held.hand_back(trouble.delay)
-                return
-            acked = await held.settle([self._verdict(message, trouble)])
-            if not acked or not acked[0].ok or acked[0].released:
-                return
-        await held.acknowledge()
+            return True
+        if isinstance(trouble, HandBack) and trouble.delay:
+            await held.hand_back(trouble.delay)
+            return False
+        acked = await held.settle([self._verdict(message, trouble)])
+        return bool(acked) and acked[0].ok and not acked[0].released
 
     async def _attempt(self, message: Delivered[Any]) -> Exception | None:
         try:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 from uuid import UUID
 
 from queen.client.message import Delivered, Outcome
@@ -17,7 +17,6 @@ from queen.errors import QueenError
 from queen.model import Acked
 
 _log = logging.getLogger("queen.client")
-_CHECKPOINT: Final = 1.0
 
 
 class Held:
@@ -31,23 +30,20 @@ class Held:
         self._transport = transport
         self._retry = retry
         self._lease = lease
-        self._lanes: dict[int, list[Delivered[Any]]] = {}
-        for message in messages:
-            self._lanes.setdefault(message.raw.partition_id, []).append(message)
         self._id: UUID | None = messages[0].lease_id
-        self._open = {lane: messages[-1].transaction_id for lane, messages in self._lanes.items()}
+        # The last message of each partition that is not done.
+        self._open = {message.raw.partition_id: message.transaction_id for message in messages}
         self._done: dict[int, Delivered[Any]] = {}
-        self._acked_at = 0.0
+        self._began = asyncio.get_running_loop().time()
         self._keeper: asyncio.Task[None] | None = None
         self.lost = False
 
     @property
-    def lanes(self) -> list[list[Delivered[Any]]]:
-        """The messages by partition."""
-        return list(self._lanes.values())
+    def seconds(self) -> float:
+        """How long they have been held."""
+        return asyncio.get_running_loop().time() - self._began
 
     async def __aenter__(self) -> Self:
-        self._acked_at = asyncio.get_running_loop().time()
         if self._id is not None:
             self._keeper = asyncio.create_task(self._keep(), name="queen-lease")
         return self
@@ -83,18 +79,12 @@ class Held:
         """This message, and so everything before it in its partition, is done."""
         self._done[message.raw.partition_id] = message
 
-    async def checkpoint(self) -> None:
-        """Acknowledge what is done, at most once a second, so that a crash repeats little."""
-        if asyncio.get_running_loop().time() - self._acked_at >= _CHECKPOINT:
-            await self.acknowledge()
-
     async def acknowledge(self) -> None:
         """Acknowledge what is done so far."""
         done, self._done = self._done, {}
-        self._acked_at = asyncio.get_running_loop().time()
         if not done or self._id is None:
-            for lane in done:
-                self._finish(lane, done[lane].transaction_id)
+            for partition, last in done.items():
+                self._finish(partition, last.transaction_id)
             return
         messages = [message.raw for message in done.values()]
         acked = await self._retry.run(lambda: self._transport.ack_up_to(messages))
@@ -111,13 +101,13 @@ class Held:
         acks = [outcome.ack() for outcome in outcomes]
         acked = await self._retry.run(lambda: self._transport.ack(acks))
         for outcome, result in zip(outcomes, acked, strict=True):
-            lane = outcome.message.raw.partition_id
+            partition = outcome.message.raw.partition_id
             if not result.ok:
-                self._lose(lane)
+                self._lose(partition)
             elif result.released:
-                self._open.pop(lane, None)
+                self._open.pop(partition, None)
             else:
-                self._finish(lane, outcome.message.transaction_id)
+                self._finish(partition, outcome.message.transaction_id)
         return acked
 
     async def hand_back(self, delay: float = 0.0) -> None:
@@ -128,11 +118,11 @@ class Held:
         lease = self._id
         await self._retry.run(lambda: self._transport.release([lease], delay))
 
-    def _finish(self, lane: int, transaction_id: str) -> None:
-        if self._open.get(lane) == transaction_id:
-            del self._open[lane]
+    def _finish(self, partition: int, transaction_id: str) -> None:
+        if self._open.get(partition) == transaction_id:
+            del self._open[partition]
 
-    def _lose(self, lane: int) -> None:
-        self.lost = self.lost or lane in self._open
-        self._open.pop(lane, None)
+    def _lose(self, partition: int) -> None:
+        self.lost = self.lost or partition in self._open
+        self._open.pop(partition, None)
         _log.warning("a lease was lost before its messages could be acknowledged; they will run again elsewhere")

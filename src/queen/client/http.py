@@ -169,6 +169,7 @@ class HttpVerbs(HttpCalls):
             "consumerGroup": request.group if request.group != QUEUE_MODE else None,
             "autoAck": "true" if request.auto_ack else None,
             "leaseSeconds": request.lease_seconds,
+            "prefetch": "true" if request.prefetch else None,
             "subscriptionMode": "new" if request.mode == "new" else None,
             "subscriptionFrom": request.start_at.isoformat() if request.start_at else None,
             "namespace": namespace,

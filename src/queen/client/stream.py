@@ -10,6 +10,7 @@ from queen.client.consumer import Consumer
 from queen.client.held import Held
 from queen.client.message import Message, follow
 from queen.client.options import Options
+from queen.engine.consume import Pace
 from queen.errors import QueenError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Stream(Generic[T]):
         self._stack = AsyncExitStack()
         self._held: Held | None = None
         self._waiting: list[Message[T]] = []
+        self._taken = 0
         self._current: Message[T] | None = None
 
     def stop(self) -> None:
@@ -67,24 +69,33 @@ class Stream(Generic[T]):
         if self._held is not None and self._current is not None:
             self._held.complete(self._current)
             self._current = None
-            await self._held.checkpoint()
-        if not self._waiting and not await self._fetch():
+            await self._held.acknowledge()
+        if not self._goes_on() and not await self._fetch():
             await self.aclose()
             raise StopAsyncIteration
         self._current = self._waiting.pop(0)
         follow(self._current)
         return self._current
 
+    def _goes_on(self) -> bool:
+        """Whether the next of the messages at hand may be given."""
+        held = self._held
+        return bool(
+            held and self._waiting and not held.lost and not self._source.stopped and not Pace.slow(held.seconds)
+        )
+
     async def _fetch(self) -> bool:
+        if self._held is not None:
+            self._source.given(self._taken - len(self._waiting), self._taken, self._held.seconds)
         await self._stack.aclose()
-        self._held = None
+        self._held, self._waiting = None, []
         lease, messages = await self._source.next()
         if not messages:
             return False
         self._held = await self._stack.enter_async_context(
             Held(self._client.transport, self._client.retry, messages, lease)
         )
-        self._waiting = list(messages)
+        self._taken, self._waiting = len(messages), list(messages)
         return True
 
 

@@ -120,7 +120,7 @@ class Shop:
             self._prefix + stage.queue,
             handle,
             group=stage.group,
-            batch=stage.batch,
+            prefetch=stage.batch,
             concurrency=CONCURRENCY,
             signals=False,
         )
@@ -130,7 +130,7 @@ class Shop:
             _ = message.data
 
         queue = self._prefix + STAGES[shop.ORDERS].queue
-        return self._client.consume(queue, look, group=shop.WATCHERS, batch=100, signals=False)
+        return self._client.consume(queue, look, group=shop.WATCHERS, prefetch=100, signals=False)
 
     async def _handle(self, number: int, stage: Stage, message: Message[Any]) -> None:
         order = self._orders.get(message.data["order"])

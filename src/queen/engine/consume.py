@@ -37,9 +37,14 @@ class Pace:
             raise errors.InvalidRequest("prefetch", f"prefetch must be between 1 and {MAX_PREFETCH}")
         self.count = self.most
 
+    @staticmethod
+    def slow(seconds: float) -> bool:
+        """Whether what has been held for so long goes back."""
+        return seconds > HOLD
+
     def went(self, given: int, seconds: float) -> None:
         """So many messages of a batch were given, and it was held for so long."""
-        self.count = min(self.count * 2, self.most) if seconds <= HOLD else min(max(given, 1), self.most)
+        self.count = min(max(given, 1) if self.slow(seconds) else self.count * 2, self.most)
 
 
 class Consumer:
@@ -69,7 +74,7 @@ class Consumer:
         if self._at_hand is not None:
             await self.done()
         held = self._loop.time() - self._popped_at
-        if self._rest and (held > HOLD or self._popper.stopped):
+        if self._rest and (Pace.slow(held) or self._popper.stopped):
             await self.close()
         if not self._rest:
             if self._given:

@@ -18,7 +18,7 @@ from queen.client._sync.transaction import Transaction
 from queen.client.connections import of_this_thread
 from queen.client.consumer import Consumed
 from queen.client.message import Delivered, Outcome
-from queen.client.options import ConsumeOptions
+from queen.client.options import BatchOptions, ConsumeOptions
 from queen.client.portal import Portal
 from queen.client.push import Push
 from queen.client.status import Traced
@@ -276,7 +276,8 @@ class Client:
 
         Leases are renewed while it works. An error makes the message a failed one: delivered again,
         and in the end a dead letter with the error's text. SIGTERM ends it: what runs is finished,
-        the rest is handed back at once.
+        the rest is handed back at once. Every message is acknowledged before the next: with `prefetch` several
+        of a partition are fetched at once, which spares a request for each.
         """
         result: Consumed = self._portal.run_until_signal(
             self._inner.consume(queue, handler, **options), self._inner.stop
@@ -287,7 +288,7 @@ class Client:
         self,
         queue: str,
         handler: Callable[[list[Message[T]]], Sequence[Outcome] | None],
-        **options: Unpack[ConsumeOptions],
+        **options: Unpack[BatchOptions],
     ) -> Consumed:
         """Like `consume`, with all messages of a batch in one call: they succeed or fail together.
 

@@ -85,6 +85,7 @@ def read_request(request: Request, queue: str, partition: str | None) -> PopRequ
         auto_ack=request.flag("autoAck"),
         mode=mode,
         start_at=start_at,
+        prefetch=request.flag("prefetch"),
     )
 
 
@@ -121,6 +122,12 @@ _QUERY: Final = (
     Query("subscriptionMode", description="Where a new group starts: all or new."),
     Query("subscriptionFrom", description="Where a new group starts: now, or a time."),
     Query("leaseSeconds", "integer", "How long the lease lives; the queue's own time unless given."),
+    Query(
+        "prefetch",
+        "boolean",
+        "They will be worked on one by one, each acknowledged before the next: only the first counts as delivered.",
+        False,
+    ),
 )
 _PARTITIONS: Final = Query("partitions", "integer", "Most partitions to take from.", 1)
 
