@@ -27,7 +27,7 @@ async def main() -> None:
         (consumed,) = await q.run()
         print("handled", consumed.handled, "failed", consumed.failed)
         for letter in await q.dead_letters.list("orders"):
-            print("dead letter:", letter.data, letter.error)
+            print("dead letter:", letter.data, letter.error.splitlines()[0])
 
 
 asyncio.run(main())

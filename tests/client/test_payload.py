@@ -10,8 +10,8 @@ from msgspec import Struct
 from pydantic import BaseModel
 
 import queen
-from queen.client.options import payload_kind
 from queen.client.payload import decode, encode
+from queen.client.work import payload_kind
 
 
 class Line(Struct):

@@ -73,6 +73,17 @@ async def test_sigterm_finishes_what_runs_and_hands_the_rest_to_another_at_once(
         assert events(log)[-1] == ("stopped", first.pid, 1)
 
 
+async def test_the_signals_of_a_server_around_a_consumer_stay_the_servers(database: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with queen.connect(database) as q:
+        await q.push("orders", 1)
+        with worker(database, log, 0, "lifespan") as process:
+            await eventually(lambda: begun(log) == [1])
+            process.send_signal(signal.SIGTERM)
+            await asyncio.to_thread(process.wait, 30)
+        assert events(log)[-1] == ("stopped", process.pid, 1)
+
+
 async def test_a_broker_that_restarts_is_found_again_and_nothing_is_lost(database: str, tmp_path: Path) -> None:
     port = free_port()
     seen: list[int] = []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from queen.model import QUEUE_MODE
 
 Row = Mapping[str, Any]
+_NARROWEST: Final = 12
 
 
 class Output:
@@ -48,18 +50,34 @@ class Output:
 def table(rows: Sequence[Row]) -> str:
     """Rows under their names; numbers to the right."""
     names = list(rows[0])
-    cells = [[_cell(row[name]) for name in names] for row in rows]
+    cells = [[_cell(row[name]).partition("\n")[0] for name in names] for row in rows]
     numeric = [all(isinstance(row[name], int | float) for row in rows) for name in names]
     widths = [max(len(_title(name)), *(len(line[place]) for line in cells)) for place, name in enumerate(names)]
+    _narrow(widths, [not right for right in numeric])
 
     def line(parts: Sequence[str]) -> str:
         fitted = [
-            part.rjust(width) if right else part.ljust(width)
+            part.rjust(width) if right else _cut(part, width).ljust(width)
             for part, width, right in zip(parts, widths, numeric, strict=True)
         ]
         return "  ".join(fitted).rstrip()
 
     return "\n".join([click.style(line([_title(name) for name in names]), bold=True), *map(line, cells)])
+
+
+def _narrow(widths: list[int], may_shrink: Sequence[bool]) -> None:
+    """Take from the widest columns of text until the table fits the terminal; none gets narrower than 12."""
+    over = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size((160, 24)).columns
+    while over > 0:
+        width, place = max(((width, place) for place, width in enumerate(widths) if may_shrink[place]), default=(0, 0))
+        if width <= _NARROWEST:
+            return
+        widths[place] -= 1
+        over -= 1
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _title(name: str) -> str:

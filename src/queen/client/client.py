@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeVar, Unpack, overload
@@ -16,14 +14,16 @@ from queen.client.admin import DeadLetters, Groups, Queues
 from queen.client.buffer import Buffer
 from queen.client.consumer import Consumed, Consumer
 from queen.client.message import Delivered, Message, Outcome
-from queen.client.options import BatchOptions, ConsumeOptions, Options, payload_kind, pop_request
+from queen.client.options import BatchOptions, ConsumeOptions, Options, pop_request
 from queen.client.payload import encode
 from queen.client.push import Push, new_message
 from queen.client.retry import Retry
+from queen.client.signals import stopping_on_signals
 from queen.client.status import Traced
 from queen.client.stream import Stream
 from queen.client.transaction import Transaction, outcomes
 from queen.client.transport import Transport
+from queen.client.work import payload_kind
 from queen.engine.push import mint
 from queen.errors import InvalidRequest, LeaseLost, MessageNotFound, QueenError, QueueFull
 from queen.model import DEFAULT_PARTITION, QUEUE_MODE, Acked, AckStatus, NewMessage, PopRequest, Pushed
@@ -366,25 +366,21 @@ class Client:
             part.stop()
 
     async def _run(self, consumers: Sequence[Consumer], *, signals: bool) -> Consumed:
+        """Run consumers side by side; when one ends with an error the others are stopped as by `stop`."""
         self.transport.attend()
         self.running.update(consumers)
-        try:
-            with self._stopping_on_signals() if signals else nullcontext():
-                results = await asyncio.gather(*(consumer.run() for consumer in consumers))
-        finally:
-            self.running.difference_update(consumers)
-        return results[0]
-
-    @contextmanager
-    def _stopping_on_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop)
+        tasks = [asyncio.create_task(consumer.run(), name="queen-consume") for consumer in consumers]
         try:
-            yield
+            with stopping_on_signals(lambda: loop.call_soon_threadsafe(self.stop)) if signals else nullcontext():
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+                for consumer in consumers:
+                    consumer.stop()
+                await asyncio.wait(tasks)
         finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(number)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self.running.difference_update(consumers)
+        results = [task.result() for task in tasks]
+        return results[0]

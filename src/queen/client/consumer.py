@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import inspect
 import logging
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from queen.client.failure import error_text, report
 from queen.client.held import Held
 from queen.client.message import Delivered, HandBack, Message, Outcome, Reject, handling
 from queen.client.options import Options
+from queen.client.work import Function, Work
 from queen.engine.consume import Pace
 from queen.errors import QueenError, QueueNotFound, RequestError, SchemaOutdated
 
@@ -26,7 +25,6 @@ _LEASE: Final = 300
 _LEASE_OF_ZERO: Final = 60
 # Time to tell what became of messages once their handlers have ended.
 _SETTLE: Final = 10.0
-Work = Callable[[Any], Any]
 
 
 @dataclass(slots=True)
@@ -42,11 +40,11 @@ class Consumer:
     """Works on one queue with one handler, `concurrency` messages or batches at a time."""
 
     def __init__(
-        self, client: Client, queue: str, handler: Work, options: Options, kind: Any, *, whole: bool = False
+        self, client: Client, queue: str, handler: Function, options: Options, kind: Any, *, whole: bool = False
     ) -> None:
         self._client = client
         self._queue = queue
-        self._handler = handler
+        self._handler = Work(handler, options.concurrency)
         self._options = options
         self._kind = kind
         self._whole = whole
@@ -56,7 +54,6 @@ class Consumer:
         self._busy = 0
         self._seen_at = asyncio.get_running_loop().time()
         self._lease = options.lease
-        self._threads: ThreadPoolExecutor | None = None
         self._ended = asyncio.Event()
         self.consumed = Consumed()
 
@@ -71,8 +68,6 @@ class Consumer:
 
     async def run(self) -> Consumed:
         """Consume until stopped, out of limit, or idle for too long."""
-        if not inspect.iscoroutinefunction(self._handler):
-            self._threads = ThreadPoolExecutor(self._options.concurrency, "queen-handler")
         workers = [
             asyncio.create_task(self._work(), name=f"queen-consumer-{number}")
             for number in range(self._options.concurrency)
@@ -83,8 +78,7 @@ class Consumer:
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
-            if self._threads is not None:
-                self._threads.shutdown(wait=False)
+            self._handler.close()
             self._ended.set()
         return self.consumed
 
@@ -236,13 +230,15 @@ class Consumer:
             await held.hand_back(trouble.delay)
             return False
         acked = await held.settle([self._verdict(message, trouble)])
+        if not isinstance(trouble, HandBack):
+            report([message], trouble, acked)
         return bool(acked) and acked[0].ok and not acked[0].released
 
     async def _attempt(self, message: Delivered[Any]) -> Exception | None:
         try:
             _ = message.data
             with handling(message):
-                await self._call(message)
+                await self._handler.call(message)
         except Exception as error:  # noqa: BLE001 - whatever the handler raises is the message's outcome
             return error
         return None
@@ -254,12 +250,12 @@ class Consumer:
             for message in messages:
                 _ = message.data
             with handling(messages[0]):
-                told = await self._call(messages) or ()
+                told = await self._handler.call(messages) or ()
         except Exception as error:  # noqa: BLE001 - whatever the handler raises is the batch's outcome
             if isinstance(error, HandBack):
                 await held.hand_back(error.delay)
                 return
-            await held.settle([self._verdict(message, error) for message in messages])
+            report(messages, error, await held.settle([self._verdict(message, error) for message in messages]))
             return
         outcomes = {id(outcome.message): outcome for outcome in told if outcome.status != "completed"}
         self.consumed.handled += len(messages) - len(outcomes)
@@ -270,17 +266,8 @@ class Consumer:
         for message in messages:
             held.complete(message)
 
-    async def _call(self, argument: object) -> Any:
-        if self._threads is None:
-            return await self._handler(argument)
-        context = contextvars.copy_context()
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, lambda: context.run(self._handler, argument))
-
     def _verdict(self, message: Delivered[Any], trouble: Exception) -> Outcome:
         if isinstance(trouble, HandBack):
             return Outcome(message, "retry", str(trouble))
         self.consumed.failed += 1
-        text = f"{type(trouble).__name__}: {trouble}"
-        _log.info("message %s of %s failed: %s", message.transaction_id, message.queue, text)
-        return Outcome(message, "dlq" if isinstance(trouble, Reject) else "failed", text)
+        return Outcome(message, "dlq" if isinstance(trouble, Reject) else "failed", error_text(trouble))

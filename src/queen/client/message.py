@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 from uuid import UUID
 
 from queen import model
@@ -121,6 +121,13 @@ class Delivered(Generic[T]):
     def dead(self, error: str) -> Outcome:
         """This message is to be a dead letter at once, for `ack`."""
         return Outcome(self, "dlq", error)
+
+    def __copy__(self) -> Self:
+        return type(self)(self.raw, self._client, self._kind)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[model.Message, None, Any]]:
+        """A pickled message keeps what it holds, not its client."""
+        return type(self), (self.raw, None, self._kind)
 
     def __repr__(self) -> str:
         return f"<Message {self.queue}/{self.partition} #{self.seq} {self.transaction_id}>"

@@ -1,14 +1,11 @@
-"""How a consumer behaves, and what its handler wants."""
+"""How a consumer behaves."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
+from typing import Literal, TypedDict
 
-from queen.client.message import Delivered
 from queen.engine.consume import MAX_PREFETCH
 from queen.errors import InvalidRequest
 from queen.model import QUEUE_MODE, PopRequest
@@ -40,7 +37,7 @@ class ConsumeOptions(_Options, total=False):
     idle: stop after this long without a message.
     drain: how long running handlers may take to finish once stopped.
     poll: longest wait of one request for messages.
-    signals: stop on SIGTERM and SIGINT.
+    signals: stop on SIGTERM and SIGINT, unless somebody else in this process handles them.
     """
 
     prefetch: int
@@ -145,21 +142,3 @@ def pop_request(
         start_at=start if isinstance(start, datetime) else None,
         prefetch=prefetch,
     )
-
-
-def payload_kind(handler: Callable[..., object]) -> Any:
-    """The `Order` of a handler of `Message[Order]` or `list[Message[Order]]`; Any when it does not say."""
-    parameters = list(inspect.signature(handler).parameters)
-    if not parameters:
-        raise TypeError(f"the handler {handler!r} must take the message, or the list of messages, as its argument")
-    function = handler if inspect.isroutine(handler) else type(handler).__call__
-    try:
-        annotation = get_type_hints(function).get(parameters[0], Any)
-    except NameError as error:
-        raise TypeError(
-            f"the annotation of {getattr(handler, '__qualname__', handler)} cannot be read ({error}): "
-            "define the payload's type at module level, or name it with data=..."
-        ) from error
-    if isinstance(get_origin(annotation), type) and not issubclass(get_origin(annotation), Delivered):
-        annotation = (get_args(annotation) or (Any,))[0]
-    return (get_args(annotation) or (Any,))[0]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from contextlib import contextmanager
-from types import FrameType
 from typing import Any, Final, TypeVar
 
 from queen.client.message import follow, handled_in
+from queen.client.signals import stopping_on_signals
 
 T = TypeVar("T")
 _JOIN: Final = 10.0
@@ -57,7 +55,7 @@ class Portal:
 
     def run_until_signal(self, work: Coroutine[Any, Any, T], stop: Callable[[], None]) -> T:
         """The result of a coroutine that SIGTERM and SIGINT end early by `stop`."""
-        with _on_signals(lambda: self._loop.call_soon_threadsafe(stop)):
+        with stopping_on_signals(lambda: self._loop.call_soon_threadsafe(stop)):
             return self.run(work)
 
     def call(self, make: Callable[[], T]) -> T:
@@ -95,20 +93,3 @@ def _copy(done: asyncio.Task[T], answer: Future[T]) -> None:
         answer.set_exception(error)
     else:
         answer.set_result(done.result())
-
-
-@contextmanager
-def _on_signals(stop: Callable[[], object]) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        stop()
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from queen.client.consumer import Consumer
+from queen.client.failure import error_text, report
 from queen.client.held import Held
 from queen.client.message import Message, follow
 from queen.client.options import Options
@@ -50,7 +51,7 @@ class Stream(Generic[T]):
         held, current = self._held, self._current
         if isinstance(error, Exception) and not isinstance(error, QueenError) and held is not None and current:
             await held.acknowledge()
-            await held.settle([current.failed(f"{type(error).__name__}: {error}")])
+            report([current], error, await held.settle([current.failed(error_text(error))]))
         await self.aclose()
 
     async def aclose(self) -> None:
