@@ -35,6 +35,21 @@ def test_up_status_plan_down(empty_database: str) -> None:
     assert queen(*at, "status", "--check").exit_code == 4
 
 
+def test_the_database_of_queen_url_is_used_and_a_broker_refused(
+    empty_database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("QUEEN_DATABASE_URL", raising=False)
+    monkeypatch.setenv("QUEEN_URL", empty_database)
+    at = ("migrate", "--data-dir", str(tmp_path / "data"), "--set", "queen")
+    assert "applied" in queen(*at, "up").output
+    monkeypatch.setenv("QUEEN_URL", "http://localhost:6632")
+    refused = queen(*at, "status")
+    assert (refused.exit_code, "works on the database itself" in refused.output) == (2, True)
+    monkeypatch.setenv("QUEEN_DATABASE_URL", empty_database)
+    assert queen(*at, "status", "--check").exit_code == 0
+    assert not (tmp_path / "data").exists()
+
+
 def test_down_asks_first(database: str) -> None:
     result = CliRunner().invoke(main, ["migrate", "--database-url", database, "down", "--to", "0"], input="n\n")
     assert result.exit_code == 1

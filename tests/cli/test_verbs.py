@@ -91,3 +91,4 @@ def test_stats_looks_as_often_as_asked(queen: Queen) -> None:
     assert (row["queue"], row["waiting"], row["paused"]) == ("orders", 2, False)
     assert len(lines(queen("stats", "--count", "2", "--interval", "0.1"))) == 2
     assert "waiting" in queen("stats", "--count", "1", "-o", "table").stdout
+    assert "waiting" in queen("stats", "-o", "table").stdout  # once: nobody watches a pipe

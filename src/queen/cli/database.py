@@ -13,6 +13,7 @@ import click
 
 from queen import config
 from queen.cli.output import Output
+from queen.cli.target import database_address
 from queen.db.embedded import EmbeddedServer
 from queen.errors import QueenError
 
@@ -37,15 +38,13 @@ class Place(Output):
         super().__init__(shape)
         self.settings = config.load(file, flags={"data_dir": data_dir})
         self.lake = lake
-        self._url = url or self.settings.database_url
+        self._url = url
 
     @contextmanager
     def database(self) -> Iterator[str]:
         """The address of the database; the embedded one runs meanwhile unless another is configured."""
-        if self._url:
-            if not self._url.startswith(("postgresql://", "postgres://")):
-                raise click.UsageError("this command needs a database: --url postgresql://...")
-            yield self._url
+        if address := database_address(self._url, self.settings):
+            yield address
             return
         with EmbeddedServer.start(self.settings.data_dir) as embedded:
             yield embedded.dsn()

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from queen import config
+from queen.cli.target import database_address
 from queen.db import migrate
 from queen.db.embedded import EmbeddedServer
 from queen.db.migrate import Entry, MigrationSet
@@ -40,8 +41,8 @@ class Target:
 
     @contextmanager
     def dsn(self) -> Iterator[str]:
-        if self.settings.database_url:
-            yield self.settings.database_url
+        if address := database_address(None, self.settings):
+            yield address
             return
         with EmbeddedServer.start(self.settings.data_dir, port=self.settings.embedded_port or None) as server:
             yield server.dsn()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +24,7 @@ from queen.client.status import GroupStatus, QueueStatus
 @targeted
 def command(target: Target, interval: float, count: int | None) -> None:
     """Watch queues: what waits, what is being worked on, and how fast it moves."""
-    looks = count or (None if target.as_table else 1)
+    looks = count or (None if sys.stdout.isatty() else 1)
 
     async def work(client: Client) -> None:
         before: tuple[float, dict[str, QueueStatus]] | None = None

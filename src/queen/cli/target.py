@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -62,6 +63,17 @@ def targeted(command: Callable[Concatenate[Target, P], T]) -> Callable[P, T]:
         return command(Target(*chosen), *args, **options)
 
     return run
+
+
+def database_address(given: str | None, settings: config.Settings) -> str | None:
+    """The database of a command that works on nothing else: given, configured, or QUEEN_URL; None: the embedded one."""
+    address = given or settings.database_url or os.environ.get("QUEEN_URL")
+    if address and not address.startswith(("postgresql://", "postgres://")):
+        raise click.UsageError(
+            f"this command works on the database itself, and {address} is none: give it postgresql://..., "
+            "by option or as QUEEN_DATABASE_URL"
+        )
+    return address
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -10,8 +10,8 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.abc import Traversable
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Literal
 
 NUMBERED = re.compile(r"(?P<version>\d{4})_(?P<slug>[a-z0-9_]+)\.(?P<direction>up|down)\.sql")
