@@ -21,15 +21,15 @@ from queen.spark import session
 DATA = Path(os.environ.get("QUEEN_DATA_DIR", ".queen"))
 
 
-async def push_orders(url: str) -> None:
-    """Three orders each of two customers."""
+async def push_baskets(url: str) -> None:
+    """Three baskets each of two customers."""
     async with migrate.connect(url) as connection:
         await migrate.up(connection)
     async with Engine.connect(url) as engine:
         for number in range(3):
             await engine.push(
                 [
-                    NewMessage(queue="orders", partition=f"customer-{customer}", payload=f'{{"price": {10 + number}}}')
+                    NewMessage(queue="baskets", partition=f"customer-{customer}", payload=f'{{"price": {10 + number}}}')
                     for customer in (1, 2)
                 ]
             )
@@ -39,13 +39,13 @@ def main() -> None:
     """Push, read, transform, write back, and read again."""
     with EmbeddedServer.start(DATA) as server, tempfile.TemporaryDirectory() as checkpoint:
         url = server.dsn()
-        asyncio.run(push_orders(url))
+        asyncio.run(push_baskets(url))
         spark = session("local[2]")
 
-        orders = spark.read.format("queen").option("url", url).option("queue", "orders").load()
-        orders.select("partition", "seq", "payload").orderBy("partition", "seq").show(truncate=False)
+        baskets = spark.read.format("queen").option("url", url).option("queue", "baskets").load()
+        baskets.select("partition", "seq", "payload").orderBy("partition", "seq").show(truncate=False)
 
-        stream = spark.readStream.format("queen").option("url", url).option("queue", "orders")
+        stream = spark.readStream.format("queen").option("url", url).option("queue", "baskets")
         prices = (
             stream.option("startingOffsets", "earliest")
             .load()
@@ -53,13 +53,13 @@ def main() -> None:
                 "partition", "to_json(named_struct('gross', 1.2 * get_json_object(payload, '$.price'))) as payload"
             )
         )
-        writer = prices.writeStream.format("queen").option("url", url).option("queue", "gross-orders")
+        writer = prices.writeStream.format("queen").option("url", url).option("queue", "gross-baskets")
         query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
         query.awaitTermination()
 
-        gross = spark.read.format("queen").option("url", url).option("queue", "gross-orders").load()
+        gross = spark.read.format("queen").option("url", url).option("queue", "gross-baskets").load()
         total = "sum(get_json_object(payload, '$.gross')) as total"
-        gross.groupBy("partition").agg(expr("count(*) as orders"), expr(total)).orderBy("partition").show()
+        gross.groupBy("partition").agg(expr("count(*) as baskets"), expr(total)).orderBy("partition").show()
         spark.stop()
 
 

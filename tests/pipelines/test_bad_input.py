@@ -6,6 +6,7 @@ import json
 import resource
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from queen.spark.lake import Lake
 from queen.spark.lake.verify import verify
 from tests.pipelines.support.lakes import Pond
 from tests.support.postgres import TEMPLATE, Postgres
+from tests.support.wait import wait_for
 
 
 def queen(*arguments: str | Path) -> Result:
@@ -107,11 +109,59 @@ def test_a_lake_of_another_database(pond: Pond, postgres: Postgres) -> None:
     assert verify(pond.lake, pond.queues.url).agrees
 
 
-def test_two_runs_at_once(pond: Pond) -> None:
+def test_two_runs_at_once(pond: Pond, monkeypatch: pytest.MonkeyPatch) -> None:
     pond.run("archive")
-    with pond.lake.writing(), pytest.raises(SparkError, match="another run is writing"):
-        pond.run("archive")
+    with monkeypatch.context() as patch, pond.lake.writing():
+        patch.setattr("queen.spark.lake.directory.LOCK_PATIENCE", 0.0)
+        with pytest.raises(SparkError, match="another run is writing"):
+            pond.run("archive")
     assert pond.run("archive").rows == 0
+
+
+def test_a_short_run_beside_it_does_not_end_the_archive(pond: Pond) -> None:
+    pond.run("archive")
+    pond.queues.fill("orders", partitions=1, per_partition=5)
+    with ThreadPoolExecutor(1) as pool:
+        with pond.lake.writing():
+            archived = pool.submit(pond.run, "archive")
+            wait_for(lambda: pond.queues.value("select count(*) from queen.pipeline_runs where state = 'running'") == 1)
+        assert archived.result(120).rows == 5
+
+
+@pytest.mark.parametrize("lake", ["s3a://bucket/x", "s3://bucket/x", "hdfs://host/x", "file:///x"])
+def test_an_address_is_no_directory(pond: Pond, lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = queen("pipeline", "run", "archive", "--once", "--url", pond.queues.url, "--lake", lake)
+    told(shown, 2, "a lake must be a directory that all machines see")
+    assert pond.queues.rows("select from queen.archive_positions") == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_that_looks_like_a_pattern(pond: Pond, tmp_path: Path) -> None:
+    odd = Pond(pond.spark, pond.queues, tmp_path / "lake [a-z]{1,2}*?")
+    pond.queues.fill("orders", partitions=1, per_partition=5)
+    odd.run("archive")
+    assert odd.contents("orders") == {"p0": [1, 2, 3, 4, 5]}
+    told(queen("lake", "query", "--lake", odd.path, "-o", "json", "select count(*) as n from messages"), 0, '"n": 5')
+    assert verify(odd.lake, pond.queues.url).agrees
+
+
+@pytest.mark.parametrize(
+    ("master", "code", "message"),
+    [
+        ("spark://127.0.0.1:1", 4, "no Spark master answers at spark://127.0.0.1:1"),
+        ("spark://127.0.0.1", 2, "a master must be local"),
+        ("loca[2]", 2, "not 'loca[2]'"),
+    ],
+)
+def test_a_wrong_master(pond: Pond, master: str, code: int, message: str) -> None:
+    shown = queen(
+        "pipeline", "run", "archive", "--once", "--url", pond.queues.url, "--lake", pond.path, "--master", master
+    )
+    told(shown, code, message)
+    assert not pond.path.exists()
+    shown = queen("spark", "--master", master, "submit", "x.py")
+    assert message in shown.output
 
 
 def test_a_full_disk(pond: Pond, tmp_path: Path) -> None:

@@ -198,6 +198,7 @@ def test_every_planted_fault_is_found_and_no_other(shop: Analysed) -> None:
     blocked = [
         (row["queue"], row["partition"], row["consumer_group"], row["held_by"]) for row in shop.rows("skew", "blocked")
     ]
+    assert "orders: group analytics fell" in shop.page
     assert blocked == [(one["queue"], one["partition"], one["group"], one["seq"]) for one in planted["blocked_lanes"]]
 
 

@@ -3,13 +3,17 @@ from __future__ import annotations
 import json
 import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from queen.spark.pipelines.definition import Period
 from queen.spark.pipelines.pictures import draw_heat, draw_lines, draw_path, draw_shape, duration, nice
-from queen.spark.pipelines.report import SECTIONS, rendered
+from queen.spark.pipelines.report import SECTIONS, findings, rendered
+from queen.spark.pipelines.running import Job, Runner
 from tests.pipelines.support.frames import START
+from tests.pipelines.support.lakes import Pond
 
 NASTY = "<script>alert('x')</script>"
 
@@ -59,6 +63,56 @@ def test_a_split_that_is_not_enough_is_told(enough: bool, told: str) -> None:
     hot = {"queue": "q", "partition": "p", "messages": 500, "share": 0.1, "times": 30.0, "split": split}
     page = rendered("Shop", found(skew_hot_partitions=[hot]), [], {name: {} for name in SECTIONS}, START)
     assert told in page
+
+
+def behind(hour: int, lag: int, **other: Any) -> dict[str, Any]:
+    return {
+        **series()[0], "queue": "orders", "consumer_group": "slow", "bucket": START + timedelta(hours=hour), "lag": lag,
+        "backlog_age_ms": lag * 10_000, **other,
+    }  # fmt: skip
+
+
+def test_a_group_that_fell_behind_is_a_finding_unless_a_held_up_partition_is() -> None:
+    rows = [behind(0, 10), behind(1, 400), behind(2, 300)]
+    (told,) = findings(found(), rows)
+    assert "orders: group slow fell 400 messages behind" in told["text"]
+    assert told["text"].endswith("300 still wait")
+    assert findings(found(), [behind(0, 10), behind(1, 49)]) == []
+    assert findings(found(), [behind(0, 5000, backlog_age_ms=20_000)]) == [], "many, but not for long"
+    (caught,) = findings(found(), [behind(0, 400), behind(1, 0)])
+    assert caught["text"].endswith("it has caught up since")
+    held = {
+        "queue": "orders", "partition": "p", "consumer_group": "slow", "messages": 380, "held_by": 5, "held_ms": 9e5,
+    }  # fmt: skip
+    assert [each["kind"] for each in findings(found(skew_blocked=[held]), rows)] == ["blocked"]
+
+
+def test_a_partition_hot_in_several_queues_is_one_finding() -> None:
+    hot = [
+        {"queue": queue, "partition": "customer-7", "messages": 500, "share": 0.1, "times": 30.0, "split": None}
+        for queue in ("orders", "payments")
+    ]
+    (told,) = findings(found(skew_hot_partitions=hot), [])
+    assert "customer-7 gets 10% of orders, 30 times the median, 10% of payments" in told["text"]
+
+
+def test_a_report_tells_of_its_own_lake_and_period_and_needs_no_spark(pond: Pond, tmp_path: Path) -> None:
+    for partition in range(5):
+        for number in range(40 if partition else 400):
+            pond.queues.push("orders", f"p{partition}", number)
+    pond.run("archive")
+    other = Pond(pond.spark, pond.queues, tmp_path / "other")
+    other.run("archive")
+    pond.run("skew")
+
+    def told(lake: Pond, period: Period) -> str:
+        job = Job(["report"], lake.queues.url, lake.path, "local[2]", period)
+        (done,) = Runner(job, None).run()
+        return Path(str(done.outcome.figures["path"])).read_text(encoding="utf-8")
+
+    assert "partition p0 gets" in told(pond, Period())
+    assert "partition p0 gets" not in told(other, Period())
+    assert "partition p0 gets" not in told(pond, Period(START, None))
 
 
 def test_an_empty_report_is_a_page_too() -> None:

@@ -162,6 +162,17 @@ def make_shop(url: str, prefix: str, until: float) -> None:
     asyncio.run(work())
 
 
+def test_a_run_over_a_period_leaves_no_hole(pond: Pond) -> None:
+    counted = "select count(*) from queen.rollups where queue = %s and grain = 'minute' and partition = ''"
+    make_shop(pond.queues.url, "first.", 40_000)
+    make_shop(pond.queues.url, "last.", 86_000)
+    pond.run("archive")
+    pond.run("rollups", period=Period(at(80_000), at(90_000)))
+    assert (pond.queues.value(counted, "first.payments"), pond.queues.value(counted, "last.payments") > 0) == (0, True)
+    pond.run("rollups")
+    assert pond.queues.value(counted, "first.payments") > 0
+
+
 def test_late_data_counts_within_the_watermark(pond: Pond) -> None:
     counted = (
         "select coalesce(sum(messages_in), 0) from queen.rollups where queue = %s and partition = '' and grain = %s"

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from queen.spark.pipelines.blocking import blocked_lanes, waits
-from queen.spark.pipelines.payloads import sampled
+from queen.spark.pipelines.payloads import sampled, some
 from queen.spark.pipelines.skew import Limits, by_partition, evenness, heat, hot_keys, hottest, suggested
 from tests.pipelines.support.frames import Tables, rows
 
@@ -24,6 +24,11 @@ def spread_out(spark: SparkSession, hot: int) -> Tables:
             tables.message(f"orders/c{customer}", seq, chance.randrange(86_400), payload)
             tables.message(f"parcels/w{chance.randrange(5)}", 1000 * customer + seq, 0, payload)
     return tables
+
+
+def test_a_sample_is_cut_down_before_it_is_brought_together(spark: SparkSession) -> None:
+    plan = some(Tables(spark).messages)._jdf.queryExecution().sparkPlan().toString()
+    assert "WindowGroupLimit" in plan, plan
 
 
 def test_a_hot_partition_and_key_are_found_with_what_would_split_them(spark: SparkSession) -> None:

@@ -45,6 +45,8 @@ def test_only_the_queues_asked_for_are_read(spark: SparkSession, queues: Queues)
     assert read(spark, queues, queue="orders.new, other").count() == 2
     assert read(spark, queues, queuePattern="orders[.].*").count() == 2
     assert read(spark, queues, namespace="orders").count() == 2
+    assert read(spark, queues, subscribe="orders.new, other").count() == 2
+    assert read(spark, queues, subscribePattern="orders[.].*").count() == 2
     assert read(spark, queues).count() == 3
     assert read(spark, queues, queuePattern="nothing.*").count() == 0
 
@@ -76,6 +78,22 @@ def test_conditions_are_taken_over_by_the_database(spark: SparkSession, queues: 
         assert len(found.collect()) == expected, condition
         plan = found._jdf.queryExecution().executedPlan().toString()
         assert " Filter " not in plan, (condition, plan)
+
+
+def test_conditions_hold_between_positions_too(spark: SparkSession, queues: Queues) -> None:
+    queues.fill("orders", partitions=4, per_partition=10)
+    queues.fill("other", partitions=1, per_partition=5)
+    (first, last) = queues.rows("select min(pos), max(pos) + 1 from queen.messages")[0]
+    for between in ({"startingOffsets": first}, {"endingOffsets": last}):
+        everything = read(spark, queues, **between)
+        for condition, expected in [
+            ("queue = 'orders' and partition = 'p1'", 10),
+            ("partition in ('p2', 'p3')", 20),
+            ("seq > 8", 8),
+            ("seq between 2 and 3 and partition = 'p3'", 2),
+            ("queue = 'other'", 5),
+        ]:
+            assert len(everything.where(condition).collect()) == expected, (between, condition)
 
 
 def test_a_session_without_push_down_still_reads(spark: SparkSession, queues: Queues) -> None:
@@ -130,6 +148,12 @@ def test_a_queue_that_owns_few_positions_is_read_by_partition(spark: SparkSessio
         ({"url": "http://x"}, "the option `url` must start with postgresql://"),
         ({"failOnDataLoss": "maybe"}, "option `failOnDataLoss` must be true or false, not 'maybe'"),
         ({"startingOffsets": "group"}, "must be group only together with consumerGroup"),
+        ({"startingOffsets": "1", "assign": '{"orders": ["p0"]}'}, "a position fits no seqs"),
+        ({"startingOffsets": "1", "endingOffsets": '{"orders": {"p0": 5}}'}, "a position fits no seqs"),
+        ({"kafka.bootstrap.servers": "h:9092"}, "no option `kafka.bootstrap.servers`, which is Kafka's: say by `url`"),
+        ({"startingOffsetsByTimestamp": "{}"}, "which is Kafka's: use `startingTimestamp`"),
+        ({"subscribe": "orders", "queue": "orders"}, "option `queue` must be given once"),
+        ({"statementTimeout": "soon"}, "option `statementTimeout` must be a time like"),
     ],
 )
 def test_what_cannot_be_read_is_told_in_a_sentence(

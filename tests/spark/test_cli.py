@@ -36,6 +36,7 @@ def test_a_submitted_script_needs_no_address_and_shows_no_password(queues: Queue
     given = {"QUEEN_DATABASE_URL": f"{queues.url}&password=hush"}
     with Process([*command, script, "3"], tmp_path / "log", given) as job:
         assert job.wait(300) == 0, (tmp_path / "log").read_text()[-3000:]
+    assert " INFO " not in (tmp_path / "log").read_text()
 
 
 def test_what_is_shipped_to_executors_is_complete(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from queen.spark import SparkError, register
 from queen.spark.home import spark_home
 from queen.spark.session import environment
 
@@ -19,6 +21,23 @@ def test_workers_load_pyspark_as_it_is_installed(spark: SparkSession) -> None:
         return str(__import__("pyspark").__file__)
 
     assert spark.sparkContext.parallelize([0], 1).map(place).collect() == [str(INSTALLED / "__init__.py")]
+
+
+def test_a_session_with_another_python_is_told_the_line_to_add(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(spark)
+    other = tmp_path / "python3"
+    other.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    other.chmod(0o755)
+    for python in (str(other), "no-such-python"):
+        monkeypatch.setattr(spark.sparkContext, "pythonExec", python)
+        with pytest.raises(SparkError, match=r'os.environ\["PYSPARK_PYTHON"\] = sys') as caught:
+            register(spark)
+        assert caught.value.code == "WRONG_PYTHON"
+    other.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(other))
+    register(spark)
 
 
 def test_the_home_is_that_of_the_package_but_for_the_zip() -> None:

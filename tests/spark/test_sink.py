@@ -1,14 +1,21 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr, lit, struct, to_json
 
+from queen.spark.errors import SparkError
+from queen.spark.options import sink_options
+from queen.spark.sink import Staged, ingest, stage, sweep
 from tests.spark.support.queues import Queues
 from tests.spark.support.streams import LIMIT, stream
+from tests.support.wait import wait_for
 
 
 def write(frame: DataFrame, queues: Queues, **options: object) -> None:
@@ -100,6 +107,84 @@ def test_a_full_queue_refuses_the_batch_whole_or_makes_it_wait(spark: SparkSessi
     queues.rows("select queen.clear_queue('out')")
     write(orders(spark, 1, 10), queues, queue="out", whenFull="wait", fullTimeout="5s")
     assert queues.value("select count(*) from queen.messages") == 10
+
+
+def test_a_large_batch_is_refused_whole_too(spark: SparkSession, queues: Queues) -> None:
+    """Rows for a limited queue are one part, however many, and come before the others."""
+    queues.push("limited", "p0", 0)
+    queues.rows("update queen.queues set max_queue_size = 700 where name = 'limited' returning id")
+    rows = (
+        orders(spark, 20, 40)
+        .withColumn("queue", lit("limited"))
+        .unionByName(orders(spark, 20, 40).withColumn("queue", lit("free")))
+    )
+    with pytest.raises(Exception, match="queue 'limited' is full: 1 of 700 messages, and 800 more"):
+        write(rows, queues, rowsPerTransaction=100, writeId="import-1")
+    assert queues.value("select count(*) from queen.messages") == 1
+    queues.rows("update queen.queues set max_queue_size = 801 where name = 'limited' returning id")
+    write(rows, queues, rowsPerTransaction=100, writeId="import-1")
+    assert {queue: sum(map(len, queues.contents(queue).values())) for queue in ("limited", "free")} == {
+        "limited": 801, "free": 800,
+    }  # fmt: skip
+
+
+def test_a_large_batch_is_stored_in_short_transactions_in_order(spark: SparkSession, queues: Queues) -> None:
+    write(orders(spark, 3, 700), queues, queue="out", rowsPerTransaction=100)
+    assert queues.contents("out") == {f"p{p}": [{"p": p, "n": n} for n in range(700)] for p in range(3)}
+    largest = queues.value("select max(n) from (select count(*) as n from queen.messages group by xmin::text) t")
+    assert largest == 100
+    assert queues.rows("select from pg_class where relname like 'spark\\_%%' and relkind = 'r'") == []
+
+
+def test_a_batch_that_was_stored_in_part_is_finished_with_the_rows_it_began_with(queues: Queues) -> None:
+    """A repeated batch may bring its rows in another order: then parts cut anew would store some twice, some never."""
+    options = sink_options({"url": queues.url, "queue": "out", "rowsPerTransaction": "10", "ingestParallelism": "1"})
+
+    def attempt(numbers: Sequence[int]) -> Staged:
+        rows = pa.table({"partition": ["p0"] * len(numbers), "payload": [str(number) for number in numbers]})
+        return stage(options, "job", iter(rows.to_batches()))
+
+    first = attempt(range(100))
+    queues.connection.execute(
+        """create function queen.fail() returns trigger language plpgsql as $$
+           begin if new.payload = '65' then raise exception 'planted'; end if; return new; end $$;
+           create trigger fail before insert on queen.messages for each row execute function queen.fail()"""
+    )
+    with pytest.raises(SparkError, match="planted"):
+        ingest(options, 0, [first])
+    sweep(options, "job", drop=True, forget=False)
+    assert queues.contents("out") == {"p0": list(range(60))}
+    queues.connection.execute("drop trigger fail on queen.messages")
+    ingest(options, 0, [attempt(range(99, -1, -1))])
+    assert queues.contents("out") == {"p0": list(range(100))}
+    ingest(options, 0, [attempt(range(100))])
+    sweep(options, "job", drop=True, forget=False)
+    assert queues.value("select count(*) from queen.messages") == 100
+    assert queues.rows("select bucket, buckets, stored from queen.sink_batches") == [(0, 1, 100)]
+    assert queues.rows("select from pg_class where relname like 'spark\\_%%' and relkind = 'r'") == []
+
+
+def test_whoever_pushes_during_a_large_write_waits_for_one_part_only(queues: Queues) -> None:
+    """Told by what the push waits for, not by a clock: it gets its place among the rows of the batch."""
+    options = sink_options({"url": queues.url, "queue": "out", "rowsPerTransaction": "20", "ingestParallelism": "1"})
+    rows = pa.table({"partition": ["p0"] * 2000, "payload": [str(number) for number in range(2000)]})
+    staged = stage(options, "job", iter(rows.to_batches()))
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(ingest, options, 0, [staged])
+        wait_for(lambda: queues.value("select count(*) from queen.messages") > 0)
+        queues.push("out", "p0", "live")
+        written.result(60)
+    stored = queues.contents("out")["p0"]
+    assert [payload for payload in stored if payload != "live"] == list(range(2000))
+    assert 0 < stored.index("live") < 2000
+
+
+def test_a_stream_is_known_by_its_checkpoint_only(spark: SparkSession, queues: Queues, tmp_path: Path) -> None:
+    queues.fill("in", partitions=1, per_partition=2)
+    frame = stream(spark, queues, queue="in").select("partition", "payload")
+    writer = frame.writeStream.format("queen").option("url", queues.url).option("queue", "out").option("writeId", "x")
+    with pytest.raises(Exception, match="option `writeId` is for batch writes"):
+        writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start().awaitTermination()
 
 
 @pytest.mark.parametrize(

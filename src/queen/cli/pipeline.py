@@ -117,8 +117,14 @@ def work_on(job: Job, confs: Mapping[str, str]) -> list[Finished]:
 
 
 @contextmanager
-def started(job: Job, confs: Mapping[str, str]) -> Iterator[SparkSession]:
-    """The Spark session that runs in this process already, or one of the job's own that ends with the block."""
+def started(job: Job, confs: Mapping[str, str]) -> Iterator[SparkSession | None]:
+    """The Spark session that runs in this process already, or one of the job's own that ends with the block.
+
+    None when the job needs none.
+    """
+    if not job.on_spark:
+        yield None
+        return
     from pyspark.sql import SparkSession  # noqa: PLC0415 - only when used
 
     from queen.spark.pipelines.running import SETTINGS  # noqa: PLC0415

@@ -15,36 +15,58 @@ from pathlib import Path
 import click
 
 from queen import config
+from queen.errors import QueenError
 
 PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 PACKAGES = ("queen", "pyspark_queen")
+LOGGING = """rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
+"""
+"""Spark's own file lets it tell everything it does."""
 
 
 @click.group()
 @click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="Configuration file.")
 @click.option("--database-url", help="PostgreSQL with the queues; scripts then need no option `url`.")
 @click.option("--master", default="local[*]", show_default=True, help="Where Spark runs, such as spark://host:7077.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["error", "warn", "info", "debug"]),
+    default="warn",
+    show_default=True,
+    help="What Spark itself says.",
+)
 @click.pass_context
-def command(ctx: click.Context, file: Path | None, database_url: str | None, master: str) -> None:
+def command(ctx: click.Context, file: Path | None, database_url: str | None, master: str, log_level: str) -> None:
     """Run PySpark with queues: finds or brings a Java, ships the connector, keeps passwords out of sight."""
     if find_spec("pyspark") is None:
         raise click.ClickException("PySpark is not installed: pip install 'queen-pg[spark]'")
     settings = config.load(file, flags={"database_url": database_url})
     secrets = {"QUEEN_DATABASE_URL": settings.database_url, "QUEEN_ENCRYPTION_KEYS": ",".join(settings.encryption_keys)}
-    ctx.obj = Launch(master, {name: value for name, value in secrets.items() if value})
+    ctx.obj = Launch(master, {name: value for name, value in secrets.items() if value}, log_level)
 
 
 class Launch:
     """One run of a program of Spark's."""
 
-    def __init__(self, master: str, secrets: Mapping[str, str]) -> None:
+    def __init__(self, master: str, secrets: Mapping[str, str], log_level: str) -> None:
         self.master = master
         self.secrets = secrets
+        self.log_level = log_level
 
     def run(self, program: str, arguments: Sequence[str]) -> int:
         """Start it, wait for it, and hand on its exit code."""
-        from queen.spark.session import environment  # noqa: PLC0415 - only when PySpark is there
+        from queen.spark.session import environment, require_master  # noqa: PLC0415 - only when PySpark is there
 
+        try:
+            require_master(self.master)
+        except QueenError as error:
+            raise click.ClickException(str(error)) from error
         with self._properties() as properties:
             options = ["--master", self.master, "--properties-file", str(properties)]
             given = {**os.environ, **environment(self.master), **self.secrets}
@@ -59,6 +81,10 @@ class Launch:
         with tempfile.TemporaryDirectory(prefix="queen-spark-") as name:
             folder = Path(name)
             values = dict(SETTINGS) | {f"spark.executorEnv.{key}": value for key, value in self.secrets.items()}
+            if "SPARK_CONF_DIR" not in os.environ:
+                logging = folder / "log4j2.properties"
+                logging.write_text(LOGGING.format(level=self.log_level))
+                values["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={logging.as_uri()}"
             if not self.master.startswith("local"):
                 values["spark.submit.pyFiles"] = str(pack(folder / "queen.zip"))
             properties = folder / "spark.properties"

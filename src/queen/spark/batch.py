@@ -42,14 +42,14 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._conditions = Conditions()
+        self._conditions = Conditions(by_lane=not options.by_position)
         # Set on the instance: see PushDown.
         vars(self)["pushFilters"] = PushDown(self._conditions)
 
     @plainly()
     def partitions(self) -> list[InputPartition]:
         """Ranges of positions, or of seqs where the primary key serves better."""
-        database = Database(self._options.address)
+        database = Database(self._options.address, limit=self._options.statement_limit)
         try:
             return list(self._plan(Planner(self._narrowed(), database)))
         finally:
@@ -73,8 +73,7 @@ class BatchReader(DataSourceReader):
         here = planner.here()
         queues = planner.queues()
         chosen = options.assign or options.starting.seqs is not None or options.ending.seqs is not None
-        by_position = options.starting.position is not None or options.ending.position is not None
-        if not by_position:
+        if not options.by_position:
             extent = planner.extent(queues, here)
             if chosen or self._conditions.by_partition or extent.sparse:
                 yield from self._plan_lanes(planner, queues, here)

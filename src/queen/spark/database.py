@@ -17,15 +17,15 @@ import pyarrow as pa
 from adbc_driver_manager._reader import AdbcRecordBatchReader
 
 from queen.spark.errors import SparkError
+from queen.spark.limits import statement_limit
 from queen.spark.unpacking import NAMED, Names, unpack
 from queen.sql import query
 
 T = TypeVar("T")
 PATIENCE = 30.0
-STATEMENT_LIMIT = "600000"
 BATCH_BYTES = str(1 << 20)
 TOO_LARGE = "54000"
-CONFLICTS = ("40001", "40P01")
+CONFLICTS = ("40001", "40P01", "55P03")
 
 
 class Connection:
@@ -87,8 +87,9 @@ class Database:
     be asked twice: after a broken connection nobody knows whether the first time was carried out.
     """
 
-    def __init__(self, url: str, *, patience: float = PATIENCE) -> None:
+    def __init__(self, url: str, *, patience: float = PATIENCE, limit: float | None = None) -> None:
         self._url = url
+        self._limit = f"{(limit or statement_limit()) * 1000:.0f}"
         self._patience = patience
         self._connection: Connection | None = None
         self._names = Names()
@@ -152,7 +153,7 @@ class Database:
         return table
 
     def _answer(self, connection: Connection, name: str, ask: dict[str, object], *, bulk: bool) -> pa.Table:
-        connection.fetch(query("spark/ask"), [json.dumps(ask), STATEMENT_LIMIT])
+        connection.fetch(query("spark/ask"), [json.dumps(ask), self._limit])
         return connection.fetch(query(f"spark/{name}"), bulk=bulk)
 
     def _persist(self, attempt: Callable[[], T]) -> T:

@@ -18,6 +18,7 @@ from queen.spark.batch import BatchReader
 from queen.spark.columns import MESSAGES, checked, chosen
 from queen.spark.errors import SparkError, plainly
 from queen.spark.options import SinkOptions, sink_options, source_options, words
+from queen.spark.session import require_worker_python
 from queen.spark.sink import BatchWriter, StreamWriter
 from queen.spark.staging import require_fitting
 from queen.spark.stream import RefusedReader, StreamReader
@@ -73,7 +74,14 @@ class QueenDataSource(DataSource):
     @plainly()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802
         """For `df.writeStream`."""
-        return StreamWriter(self._sink_options(schema, overwrite=overwrite))
+        options = self._sink_options(schema, overwrite=overwrite)
+        if options.write_id is not None:
+            raise SparkError(
+                "INVALID_OPTION",
+                "option `writeId` is for batch writes: the batches of a stream are known by its checkpoint, and those "
+                "of a new checkpoint are other batches",
+            )
+        return StreamWriter(options)
 
     def _table(self) -> StructType:
         return table_schema(self.options.get("table") or "messages")
@@ -89,5 +97,9 @@ class QueenDataSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format `queen` known to a session that did not find it by itself."""
+    """Make the format `queen` known to a session that did not find it by itself.
+
+    Refuses a session on this machine whose workers would run in a Python that lacks Queen.
+    """
+    require_worker_python(spark)
     spark.dataSource.register(QueenDataSource)

@@ -7,6 +7,8 @@ QueenError
    ├─ QUEUE_NOT_FOUND      no queue fits
    ├─ FOREIGN_POSITION     the checkpoint belongs to another database, or to this one before a restore or failover
    ├─ DATA_LOST            messages were removed before they were read (failOnDataLoss)
+   ├─ REPLICA_BEHIND       a replica has not come as far as is to be read
+   ├─ WRONG_PYTHON         the Python that Spark starts for its workers lacks Queen
    ├─ STAGE_LOST           staged rows are gone: the batch has to run again
    ├─ QUEUE_FULL           a limited queue has no room for the batch
    ├─ PAGE_TOO_LARGE       a message is larger than PostgreSQL can send

@@ -25,8 +25,12 @@ NEVER_NULL = ("queue", "partition", "partition_id", "seq", "id", "transaction_id
 
 @dataclass(slots=True)
 class Conditions:
-    """What was taken over: names and ids that must match, ranges that must hold."""
+    """What was taken over: names and ids that must match, ranges that must hold.
 
+    Partitions and seqs are left to Spark unless `by_lane`: a read between positions does not look at them.
+    """
+
+    by_lane: bool = True
     names: dict[str, set[Any]] = field(default_factory=dict)
     low_seq: int = 0
     high_seq: int = SEQ_END
@@ -50,12 +54,14 @@ class Conditions:
         values = set(condition.value) if isinstance(condition, In) else {condition.value}
         if column not in ("queue", "partition", "partition_id") or None in values:
             return False
+        if column != "queue" and not self.by_lane:
+            return False
         self.names[column] = self.names.get(column, values) & values
         return True
 
     def _take_low(self, condition: GreaterThan | GreaterThanOrEqual, *, open_end: bool) -> bool:
         match condition.attribute[0]:
-            case "seq":
+            case "seq" if self.by_lane:
                 self.low_seq = max(self.low_seq, int(condition.value) + open_end)
             case "created_at":
                 time = moment(condition.value) + TICK * open_end
@@ -66,7 +72,7 @@ class Conditions:
 
     def _take_high(self, condition: LessThan | LessThanOrEqual, *, open_end: bool) -> bool:
         match condition.attribute[0]:
-            case "seq":
+            case "seq" if self.by_lane:
                 self.high_seq = min(self.high_seq, int(condition.value) + (not open_end))
             case "created_at":
                 time = moment(condition.value) + TICK * (not open_end)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from queen.spark.errors import SparkError
@@ -16,22 +16,36 @@ class Position:
 
     `database` names the cluster, timeline and database the number belongs to; `removed` is how many
     removals had happened when the stream began: later ones above `pos` took away unread messages.
+    `starts` are the first seqs to read of some partitions (by id), as startingOffsets said when the stream began;
+    from `settled` on (never, when that is None) no message is left out by them.
     """
 
     pos: int
     database: str
     removed: int
+    starts: Mapping[str, int] = field(default_factory=dict)
+    settled: int | None = None
 
     def to_offset(self) -> dict[str, Any]:
         """As Spark keeps it in the checkpoint."""
-        return {"pos": self.pos, "database": self.database, "removed": self.removed}
+        kept = {"pos": self.pos, "database": self.database, "removed": self.removed}
+        return kept | ({"starts": dict(self.starts), "settled": self.settled} if self.starts else {})
+
+    def moved(self, pos: int) -> Self:
+        """The position further on; what was to be left out at the start is forgotten when it is passed."""
+        if self.settled is not None and pos >= self.settled:
+            return replace(self, pos=pos, starts={}, settled=None)
+        return replace(self, pos=pos)
 
     @classmethod
     def from_offset(cls, offset: Mapping[str, Any]) -> Self:
         """What `to_offset` wrote."""
         try:
-            return cls(int(offset["pos"]), str(offset["database"]), int(offset["removed"]))
-        except (KeyError, TypeError, ValueError):
+            starts = {str(partition): int(seq) for partition, seq in offset.get("starts", {}).items()}
+            settled = offset.get("settled")
+            known = int(offset["pos"]), str(offset["database"]), int(offset["removed"])
+            return cls(*known, starts, None if settled is None else int(settled))
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise SparkError("FOREIGN_POSITION", f"this is not a position of a queue: {json.dumps(offset)}") from None
 
     def require_valid(self, here: Position) -> None:

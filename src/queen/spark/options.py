@@ -11,7 +11,10 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any, Final, Literal
 
+from pyspark.sql.datasource import CaseInsensitiveDict
+
 from queen.spark.errors import SparkError
+from queen.spark.limits import STATEMENT_LIMIT, seconds, statement_limit
 
 URL_VARIABLE: Final = "QUEEN_DATABASE_URL"
 LATEST: Final = -1
@@ -19,13 +22,29 @@ EARLIEST: Final = -2
 TASKS: Final = 4
 LEAST_PER_TASK: Final = 50_000
 MOST_PER_TASK: Final = 250_000
-SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+ROWS_PER_TRANSACTION: Final = 1000
 SOURCE_OPTIONS: Final = (
     "url", "table", "queue", "queuePattern", "namespace", "assign", "startingOffsets", "endingOffsets",
     "startingTimestamp", "endingTimestamp", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
-    "minPartitions", "maxRowsPerTask", "failOnDataLoss", "consumerGroup", "columns",
+    "minPartitions", "maxRowsPerTask", "failOnDataLoss", "consumerGroup", "columns", "statementTimeout",
 )  # fmt: skip
-SINK_OPTIONS: Final = ("url", "queue", "partition", "writeId", "ingestParallelism", "whenFull", "fullTimeout")
+SINK_OPTIONS: Final = (
+    "url", "queue", "partition", "writeId", "ingestParallelism", "rowsPerTransaction", "whenFull", "fullTimeout",
+    "statementTimeout",
+)  # fmt: skip
+KAFKA_SAME: Final = {"subscribe": "queue", "subscribePattern": "queuePattern", "topic": "queue"}
+"""Options of Kafka's connector that mean the same here."""
+KAFKA_OTHER: Final = {
+    "kafka.bootstrap.servers": "say by `url` which database",
+    "kafka.group.id": "use `consumerGroup`",
+    "groupIdPrefix": "use `consumerGroup`",
+    "startingOffsetsByTimestamp": "use `startingTimestamp`",
+    "endingOffsetsByTimestamp": "use `endingTimestamp`",
+    "startingOffsetsByTimestampStrategy": "a time after the last message is always `latest` here",
+    "includeHeaders": "messages have no headers; `trace_id`, `parent_id` and `producer_sub` are columns",
+    "maxRecordsPerPartition": "use `maxRowsPerTask`",
+}
+"""Options of Kafka's connector that do not, and what to do instead."""
 
 Seqs = dict[str, dict[str, int]]
 """Queue, partition, seq: what Kafka writes as topic, partition, offset."""
@@ -38,6 +57,11 @@ class Offsets:
     word: Literal["earliest", "latest", "group", ""] = ""
     position: Mapping[str, Any] | None = None
     seqs: Seqs | None = None
+
+    @property
+    def by_position(self) -> bool:
+        """Whether this is a position, given or to be found."""
+        return self.position is not None or self.word == "group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +86,17 @@ class SourceOptions:
     fail_on_data_loss: bool = True
     group: str | None = None
     columns: tuple[str, ...] = ()
+    statement_limit: float = STATEMENT_LIMIT
 
     @property
     def address(self) -> str:
         """Where the database is, for the process that asks."""
         return address(self.url)
+
+    @property
+    def by_position(self) -> bool:
+        """Whether the read begins or ends at a position, which no partition's seqs tell."""
+        return self.starting.by_position or self.ending.by_position
 
     def task_size(self, total: int) -> int:
         """How many of so many rows a task reads at most: few tasks are cheaper, but all cores should have one."""
@@ -84,6 +114,8 @@ class SinkOptions:
     parallelism: int = 2
     when_full: Literal["fail", "wait"] = "fail"
     full_timeout: float = 300.0
+    statement_limit: float = STATEMENT_LIMIT
+    rows_per_transaction: int = ROWS_PER_TRANSACTION
 
     @property
     def address(self) -> str:
@@ -106,7 +138,7 @@ def address(url: str | None) -> str:
 
 def source_options(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
     """Check the options of a reader."""
-    require_known(given, SOURCE_OPTIONS)
+    given = require_known(given, SOURCE_OPTIONS)
     queues = words(given.get("queue") or "")
     assign = parsed_json(given, "assign")
     wheres = [name for name in ("queue", "queuePattern", "namespace", "assign") if given.get(name)]
@@ -123,6 +155,10 @@ def source_options(given: Mapping[str, str], *, streaming: bool = False) -> Sour
     if pattern:
         require_pattern(pattern)
     from_now_on = streaming and not given.get("startingTimestamp")
+    starting = offsets(given, "startingOffsets", "latest" if from_now_on else "earliest")
+    ending = offsets(given, "endingOffsets", "latest")
+    if (starting.by_position or ending.by_position) and (assign or starting.seqs or ending.seqs):
+        raise refused("startingOffsets", "seqs like endingOffsets and assign, or none of them: a position fits no seqs")
     return SourceOptions(
         url=given.get("url"),
         table=given.get("table") or "messages",
@@ -130,8 +166,8 @@ def source_options(given: Mapping[str, str], *, streaming: bool = False) -> Sour
         pattern=pattern,
         namespace=given.get("namespace"),
         assign=assign,
-        starting=offsets(given, "startingOffsets", "latest" if from_now_on else "earliest"),
-        ending=offsets(given, "endingOffsets", "latest"),
+        starting=starting,
+        ending=ending,
         since=moment(given, "startingTimestamp"),
         until=moment(given, "endingTimestamp"),
         most=most,
@@ -142,12 +178,13 @@ def source_options(given: Mapping[str, str], *, streaming: bool = False) -> Sour
         fail_on_data_loss=truth(given, "failOnDataLoss", default=True),
         group=given.get("consumerGroup"),
         columns=words(given.get("columns") or ""),
+        statement_limit=duration(given, "statementTimeout", statement_limit()),
     )
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
     """Check the options of a writer."""
-    require_known(given, SINK_OPTIONS)
+    given = require_known(given, SINK_OPTIONS)
     when_full = given.get("whenFull") or "fail"
     if when_full not in ("fail", "wait"):
         raise refused("whenFull", "fail or wait", when_full)
@@ -156,19 +193,37 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         queue=given.get("queue"),
         partition=given.get("partition"),
         write_id=given.get("writeId"),
-        parallelism=min(whole(given, "ingestParallelism") or 2, 64),
+        parallelism=min(whole(given, "ingestParallelism") or 2, 8),
         when_full="wait" if when_full == "wait" else "fail",
         full_timeout=duration(given, "fullTimeout", 300.0),
+        statement_limit=duration(given, "statementTimeout", statement_limit()),
+        rows_per_transaction=whole(given, "rowsPerTransaction") or ROWS_PER_TRANSACTION,
     )
 
 
-def require_known(given: Mapping[str, str], known: tuple[str, ...]) -> None:
-    """Refuse a misspelt option. Others may be Spark's own, which it hands to every source and sink."""
+def require_known(given: Mapping[str, str], known: tuple[str, ...]) -> Mapping[str, str]:
+    """The options under our names. A misspelt one is refused, and so is one of Kafka's that means nothing here.
+
+    Others may be Spark's own, which it hands to every source and sink.
+    """
+    same = {theirs.lower(): ours for theirs, ours in KAFKA_SAME.items() if ours in known}
+    other = {theirs.lower(): hint for theirs, hint in KAFKA_OTHER.items()}
+    ours: dict[str, str] = {}
     for name in given:
+        if name.lower() in other or name.lower().startswith("kafka."):
+            hint = other.get(name.lower(), "settings of Kafka's clients mean nothing here")
+            raise SparkError("INVALID_OPTION", f"there is no option `{name}`, which is Kafka's: {hint}")
+        if name.lower() in same:
+            mine = same[name.lower()]
+            if given.get(mine):
+                raise refused(mine, f"given once, either as `{mine}` or as `{name}`")
+            ours[mine] = given[name]
+            continue
         near = get_close_matches(name.lower(), [option.lower() for option in known], n=1, cutoff=0.85)
         if near and near[0] != name.lower():
             meant = next(option for option in known if option.lower() == near[0])
             raise SparkError("INVALID_OPTION", f"there is no option `{name}`; did you mean `{meant}`?")
+    return CaseInsensitiveDict({**given, **ours}) if ours else given
 
 
 def require_assignment(assign: object) -> None:
@@ -265,10 +320,10 @@ def duration(given: Mapping[str, str], name: str, default: float) -> float:
     text = given.get(name)
     if not text:
         return default
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)", text.strip())
-    if match is None:
+    found = seconds(text)
+    if found is None:
         raise refused(name, "a time like 500ms, 30s, 15m or 1h", text)
-    return float(match[1]) * SECONDS[match[2]]
+    return found
 
 
 def refused(name: str, allowed: str, value: str | None = None) -> SparkError:

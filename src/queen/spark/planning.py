@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql.datasource import InputPartition
@@ -15,6 +15,9 @@ from queen.spark.options import EARLIEST, LATEST, SourceOptions
 
 SPARSE = 8
 """Read partition by partition when fewer than one position in this many belongs to the queues."""
+
+FIRST_SEQ = 1
+"""Seqs count from here; offsets of Kafka count from 0, which therefore means the same."""
 
 Lane = tuple[int, int, int]
 """A partition and the range of its seqs to read: from, to (exclusive)."""
@@ -29,13 +32,16 @@ class Slice(InputPartition):
         position: Position,
         high: int = 0,
         lanes: Sequence[Lane] = (),
-        starts: dict[str, int] | None = None,
     ) -> None:
         self.queues = list(queues)
         self.position = position
         self.high = high
         self.lanes = list(lanes)
-        self.starts = starts
+
+    @property
+    def end(self) -> int:
+        """The position up to which this was planned: whoever reads it must have come as far."""
+        return max(self.high, self.position.pos)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +82,15 @@ class Planner:
             raise SparkError("QUEUE_NOT_FOUND", "there is no queue at all yet")
         return [row["id"] for row in found]
 
-    def starts(self, queues: Sequence[int]) -> dict[str, int] | None:
-        """The first seq to read by partition id, where startingOffsets gives any."""
-        seqs = self.options.starting.seqs
-        return {str(lane): low for lane, low, _ in self.lanes(queues)} if seqs is not None else None
+    def _start_by_seqs(self, queues: Sequence[int], here: Position) -> Position:
+        """Where the seqs in startingOffsets lie, settled once: `latest` would be later at every batch."""
+        seqs = self.options.starting.seqs or {}
+        named = [row for row in self._partitions(queues) if row["name"] in seqs.get(row["queue"], ())]
+        starts = {str(row["id"]): lane[1] for row in named if (lane := self._lane(row)) is not None}
+        found = self.database.row("position_of_seqs", queues=list(queues), starts=starts)
+        ahead = any(starts[str(row["id"])] > row["next_seq"] for row in named)
+        low = here.pos if found["pos"] is None else min(found["pos"], here.pos)
+        return replace(here, starts=starts, settled=None if ahead else found["settled"]).moved(low)
 
     def start(self, queues: Sequence[int], here: Position) -> Position:
         """Where startingOffsets or startingTimestamp lies."""
@@ -91,7 +102,7 @@ class Planner:
         if options.since is not None:
             pos = self.database.row("position_at", queues=list(queues), time=options.since.isoformat())["pos"]
         elif options.starting.seqs is not None:
-            pos = self.database.row("position_of_seqs", queues=list(queues), starts=self.starts(queues))["pos"]
+            return self._start_by_seqs(queues, here)
         elif options.starting.word == "group":
             pos = self.database.row("position_of_group", queues=list(queues), group=options.group)["pos"]
         elif options.starting.word == "earliest":
@@ -119,9 +130,19 @@ class Planner:
 
     def lanes(self, queues: Sequence[int], fits: Callable[[dict[str, Any]], bool] = lambda _: True) -> list[Lane]:
         """The partitions to read with their seqs, as startingOffsets, endingOffsets and assign say."""
-        found = self.database.rows("partitions", queues=list(queues))
-        self._require_assigned(found)
+        found = self._partitions(queues)
         return [lane for row in found if fits(row) and (lane := self._lane(row)) is not None]
+
+    def _partitions(self, queues: Sequence[int]) -> list[dict[str, Any]]:
+        found = self.database.rows("partitions", queues=list(queues))
+        options, present = self.options, {(row["queue"], row["name"]) for row in found}
+        named = [(queue, name) for queue, names in (options.assign or {}).items() for name in names]
+        seqs = {**(options.starting.seqs or {}), **(options.ending.seqs or {})}
+        named += [(queue, name) for queue, lanes in seqs.items() for name, seq in lanes.items() if seq > FIRST_SEQ]
+        for queue, name in named:
+            if (queue, name) not in present:
+                raise SparkError("PARTITION_NOT_FOUND", f"queue {queue!r} has no partition {name!r}")
+        return found
 
     def _lane(self, row: dict[str, Any]) -> Lane | None:
         options, first, end = self.options, row["first_seq"], row["next_seq"]
@@ -132,20 +153,13 @@ class Planner:
         if given == LATEST or (options.starting.word == "latest" and options.starting.seqs is None):
             low = end
         elif given >= 0:
-            low = given
+            low = max(given, FIRST_SEQ)
         ending = (options.ending.seqs or {}).get(row["queue"], {}).get(row["name"], LATEST)
         if ending >= 0:
             high = min(ending, end)
         if low < first and options.fail_on_data_loss and low < high:
             raise lost(row["queue"], row["name"], first)
         return row["id"], max(low, first), high
-
-    def _require_assigned(self, found: Sequence[dict[str, Any]]) -> None:
-        present = {(row["queue"], row["name"]) for row in found}
-        for queue, names in (self.options.assign or {}).items():
-            for name in names:
-                if (queue, name) not in present:
-                    raise SparkError("PARTITION_NOT_FOUND", f"queue {queue!r} has no partition {name!r}")
 
 
 def explicit(given: Any, here: Position) -> Position:

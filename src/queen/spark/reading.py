@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,22 +29,24 @@ LARGEST_PIECE = 2048
 PIECE_BYTES = 1 << 20
 PIECES = 16
 GROWTH = 8
+LAG_PATIENCE = 30.0
+LAG_STEP = 0.2
 KEY_VARIABLES = ("QUEEN_ENCRYPTION_KEYS", "QUEEN_ENCRYPTION_KEY")
 log = logging.getLogger("queen.spark")
 
 
 def read(options: SourceOptions, schema: StructType, part: Slice) -> Iterator[pa.RecordBatch]:
     """The rows of a slice in order: by position, or partition by partition."""
-    database = Database(options.address)
+    database = Database(options.address, limit=options.statement_limit)
     try:
-        require_same(database, part.position)
+        require_same(database, part)
         ask: dict[str, Any] = {"columns": schema.fieldNames(), "queues": part.queues, "removed": part.position.removed}
         if options.since is not None:
             ask["since"] = options.since.isoformat()
         if options.until is not None:
             ask["until"] = options.until.isoformat()
-        if part.starts is not None:
-            ask["starts"] = part.starts
+        if part.position.starts and not part.lanes:
+            ask["starts"] = dict(part.position.starts)
         shaped = to_arrow_schema(schema, timezone="UTC")
         check = "lost_lanes" if part.lanes else "lost"
         for table in tables(database, part, ask, check, fail=options.fail_on_data_loss):
@@ -51,10 +55,21 @@ def read(options: SourceOptions, schema: StructType, part: Slice) -> Iterator[pa
         database.close()
 
 
-def require_same(database: Database, position: Position) -> None:
-    """Refuse to read from another database than the one the slice was planned on, or one that lags behind it."""
-    found = database.row("identity")
-    position.require_valid(Position(max(found["pos"], position.pos), found["database"], 0))
+def require_same(database: Database, part: Slice, patience: float = LAG_PATIENCE) -> None:
+    """Refuse to read from another database than the one the slice was planned on; wait for a replica that lags."""
+    deadline = time.monotonic() + patience
+    while True:
+        found = database.row("identity")
+        replace(part.position, pos=0).require_valid(Position(found["pos"], found["database"], 0))
+        if found["pos"] >= part.end:
+            return
+        if time.monotonic() > deadline:
+            raise SparkError(
+                "REPLICA_BEHIND",
+                f"the server has only come to position {found['pos']}, but {part.end} is to be read: it is a replica "
+                f"that is more than {patience:.0f} s behind, or an older state of the database",
+            )
+        time.sleep(LAG_STEP)
 
 
 class Pace:
@@ -121,6 +136,12 @@ def asked(part: Slice, taken: Sequence[Lane], piece: int) -> dict[str, Any]:
 def report_missing(missing: Sequence[dict[str, Any]], *, fail: bool) -> None:
     """Messages that were removed before they were read: an error, or a warning when that was asked for."""
     for row in missing:
+        if row.get("behind"):
+            raise SparkError(
+                "REPLICA_BEHIND",
+                f"messages of queue {row['queue']!r}, partition {row['partition']!r} are not there yet: the server "
+                "that is read from is a replica that lags",
+            )
         error = lost(row["queue"], row["partition"], row["first_seq"])
         if fail:
             raise error

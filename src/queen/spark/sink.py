@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 from uuid import uuid4
 
@@ -20,8 +21,8 @@ from queen.spark.errors import SparkError, plainly
 from queen.spark.options import SinkOptions
 from queen.spark.staging import STAGE, Stager
 
-SMALL_BATCH = 10_000
-"""Up to so many rows are stored by one transaction; more are spread over several."""
+SIDE_BY_SIDE = 8
+"""Parts whose numbers differ modulo this have no partition in common; those below 0 come before all others."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def stage(options: SinkOptions, sink: str, batches: Iterator[pa.RecordBatch]) ->
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return Staged(sink, task, number, 0)
-    database = Database(options.address)
+    database = Database(options.address, limit=options.statement_limit)
     try:
         sealed = [row["name"] for row in database.rows("queues") if row["encryption_enabled"]]
         stager = Stager(options, number, task, sealed)
@@ -59,31 +60,44 @@ def ingest(options: SinkOptions, batch: int, messages: Sequence[WriterCommitMess
     if not staged:
         return
     rows = sum(message.rows for message in staged)
-    ask: dict[str, Any] = {"sink": staged[0].sink, "batch": batch, "stages": [message.stage for message in staged]}
-    database = Database(options.address)
+    ask: dict[str, Any] = {"sink": staged[0].sink, "batch": batch}
+    stages = [message.stage for message in staged]
+    database = Database(options.address, limit=options.statement_limit)
     try:
-        wanted = options.parallelism if rows > SMALL_BATCH else 1
-        buckets: int = database.row("prepare_ingest", **ask, rows=rows, buckets=wanted)["buckets"]
-        if buckets:
-            with ThreadPoolExecutor(buckets) as pool:
-                list(
-                    pool.map(
-                        lambda bucket: store(options, ask | {"bucket": bucket, "buckets": buckets}), range(buckets)
-                    )
-                )
+        size = options.rows_per_transaction
+        plan = json.loads(database.row("prepare_ingest", **ask, stages=stages, rows=rows, size=size)["plan"])
+        store(options, ask | plan, [part for part in plan["parts"] if part < 0])
+        store_side_by_side(options, ask | plan, [part for part in plan["parts"] if part >= 0])
+        if plan["total"] > 1:
+            database.rows("finish_ingest", **ask)
     finally:
         database.close()
 
 
-def store(options: SinkOptions, ask: dict[str, Any]) -> None:
-    """One part of a batch, in a transaction of its own; waits for room in a full queue if that was asked for."""
-    database = Database(options.address)
+def store_side_by_side(options: SinkOptions, ask: dict[str, Any], parts: Sequence[int]) -> None:
+    """Parts that have no partition in common at the same time, the others in order."""
+    ordered = sorted(parts, key=lambda part: (part % SIDE_BY_SIDE, part))
+    runs = [list(run) for _, run in groupby(ordered, key=lambda part: part % SIDE_BY_SIDE)]
+    if runs:
+        with ThreadPoolExecutor(options.parallelism) as pool:
+            list(pool.map(lambda run: store(options, ask, run), runs))
+
+
+def store(options: SinkOptions, ask: dict[str, Any], parts: Sequence[int]) -> None:
+    """Parts of a batch in order, each in a short transaction of its own: whoever pushes meanwhile waits for one only.
+
+    Waits for room in a full queue if that was asked for.
+    """
+    if not parts:
+        return
+    database = Database(options.address, limit=options.statement_limit)
     deadline = time.monotonic() + options.full_timeout
+    rest = list(parts)
     try:
-        while True:
+        while rest:
             try:
-                database.row("ingest", **ask)
-                return
+                database.row("ingest", **ask, part=rest[0])
+                del rest[0]
             except SparkError as error:
                 never = error.figures.get("rows", 0) > error.figures.get("limit", 0)
                 if error.code != "QUEUE_FULL" or options.when_full == "fail" or never or time.monotonic() > deadline:
@@ -95,7 +109,7 @@ def store(options: SinkOptions, ask: dict[str, Any]) -> None:
 
 def sweep(options: SinkOptions, sink: str, *, drop: bool, forget: bool) -> None:
     """Empty the stage: what is stored, and what attempts that failed have left."""
-    database = Database(options.address)
+    database = Database(options.address, limit=options.statement_limit)
     try:
         database.rows("close_stage", sink=sink, drop=drop, forget=forget)
     finally:
@@ -125,12 +139,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._sweep(messages)
 
     def _sink(self) -> str:
-        if self._options.write_id:
-            return self._options.write_id
         context = TaskContext.get()
         found = context.getLocalProperty("sql.streaming.queryId") if context else None
         if not found:
-            raise SparkError("INVALID_OPTION", "Spark does not tell the id of the query: set the option `writeId`")
+            raise SparkError("SPARK_FAILED", "Spark does not tell the id of the query, by which its batches are known")
         return found
 
     def _sweep(self, messages: Sequence[WriterCommitMessage | None]) -> None:

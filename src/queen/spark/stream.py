@@ -75,7 +75,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._require_kept(planner, queues, position)
         high = here.pos if self._target is None else max(min(here.pos, self._target.pos), position.pos)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return replace(position, pos=self._end(planner, queues, position.pos, high, rows)).to_offset()
+        return position.moved(self._end(planner, queues, position.pos, high, rows)).to_offset()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """The horizon, so that progress reports show how far behind the stream is."""
@@ -90,9 +90,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         low.require_valid(planner.here())
         queues = planner.queues()
-        starts = planner.starts(queues)
         parts = cut(low.pos, high.pos, self._options.task_size(high.pos - low.pos), self._options.min_partitions)
-        return [Slice(queues, replace(low, pos=first), last, starts=starts) for first, last in parts]
+        return [Slice(queues, replace(low, pos=first), last) for first, last in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one slice."""
@@ -114,11 +113,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _asking(self) -> Planner:
         if self._planner is None:
-            self._planner = Planner(self._options, Database(self._options.address))
+            self._planner = Planner(self._options, Database(self._options.address, limit=self._options.statement_limit))
         return self._planner
 
     def _require_kept(self, planner: Planner, queues: Sequence[int], position: Position) -> None:
-        ask = {"from": position.pos, "removed": position.removed}
+        ask = {"from": position.pos, "removed": position.removed, "starts": dict(position.starts)}
         missing = planner.database.rows("lost", queues=list(queues), **ask)
         reading.report_missing(missing, fail=self._options.fail_on_data_loss)
 

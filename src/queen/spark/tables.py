@@ -85,7 +85,7 @@ class TableReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Equal lengths of time."""
         options = self._options
-        database = Database(options.address)
+        database = Database(options.address, limit=options.statement_limit)
         try:
             chosen = bool(options.queues or options.pattern or options.namespace)
             queues = Planner(options, database).queues() if chosen else None
@@ -102,7 +102,7 @@ class TableReader(DataSourceReader):
             if not isinstance(partition, Span):
                 return
             shaped = to_arrow_schema(self._schema, timezone="UTC")
-            database = Database(self._options.address)
+            database = Database(self._options.address, limit=self._options.statement_limit)
             try:
                 for batch in database.table(f"table_{self._options.table}", **ask_for(partition)).to_batches():
                     columns = {name: batch.column(name) for name in shaped.names}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import socket
 import time
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 SWEEP_AFTER: Final = 3600.0
+LOCK_PATIENCE: Final = 60.0
+LOCK_STEP: Final = 0.1
+SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")
+GLOB: Final = re.compile(r"([\[\]{}*?\\])")
+"""What Spark takes for a pattern unless it is escaped."""
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +55,7 @@ class Lake:
     @classmethod
     def open(cls, path: str | Path) -> Lake:
         """A lake that is there."""
-        place = Path(path).absolute()
+        place = local(path)
         try:
             data = (place / "lake.json").read_bytes()
         except OSError:
@@ -67,7 +73,7 @@ class Lake:
     @classmethod
     def make(cls, path: str | Path, database: str) -> Lake:
         """The lake at a path; a new one when there is nothing there yet."""
-        place = Path(path).absolute()
+        place = local(path)
         if not (place / "lake.json").exists():
             if place.exists() and (not place.is_dir() or any(place.iterdir())):
                 raise SparkError("LAKE_NOT_FOUND", f"{place} is not a lake and not empty: choose another directory")
@@ -106,7 +112,8 @@ class Lake:
     def read(self, spark: SparkSession, table: str, files: Sequence[File] | None = None) -> DataFrame:
         """The committed rows of a table, or of some of its files: nothing that is half-written, nothing twice."""
         schema = spark_schema(table)
-        paths = [str(self.whole(file)) for file in (self.state().of(table) if files is None else files)]
+        chosen = self.state().of(table) if files is None else files
+        paths = [GLOB.sub(r"\\\1", str(self.whole(file))) for file in chosen]
         if not paths:
             return spark.createDataFrame([], schema)
         return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*paths)
@@ -128,15 +135,20 @@ class Lake:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the only one who writes; the lock goes with the process, however it ends."""
+        """Be the only one who writes, after waiting for another; the lock goes with the process, however it ends."""
         descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        deadline = time.monotonic() + LOCK_PATIENCE
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise SparkError(
-                    "LAKE_BUSY", f"another run is writing to the lake at {self.path}: let it end first"
-                ) from None
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise SparkError(
+                            "LAKE_BUSY", f"another run is writing to the lake at {self.path}: let it end first"
+                        ) from None
+                    time.sleep(LOCK_STEP)
             yield
         finally:
             os.close(descriptor)
@@ -183,6 +195,16 @@ class Lake:
                 path.unlink(missing_ok=True)
                 gone += 1
         return gone
+
+
+def local(path: str | Path) -> Path:
+    """A path on this machine; refuses an address, which would else become a folder of that name."""
+    if SCHEME.match(str(path)):
+        raise SparkError(
+            "INVALID_OPTION",
+            f"a lake must be a directory that every machine sees under the same path, not {str(path)!r}",
+        )
+    return Path(path).absolute()
 
 
 def home(table: str, name: str, group: str, date: str) -> str:

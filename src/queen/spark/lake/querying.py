@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -26,7 +27,7 @@ def opened(lake: Lake, state: State | None = None) -> Iterator[duckdb.DuckDBPyCo
     state = state or lake.state()
     with duckdb.connect(":memory:", config=OFFLINE) as connection:
         for table in LAKE_TABLES:
-            paths = [str(lake.whole(file)) for file in state.of(table)]
+            paths = [glob.escape(str(lake.whole(file))) for file in state.of(table)]
             if paths:
                 connection.read_parquet(paths, hive_partitioning=False).create_view(table)
             else:

@@ -63,7 +63,7 @@ def read_pages(share: Share, database: Database) -> Iterator[pa.Table]:
         name = STATEMENTS.get(share.table, f"lake/rows_{share.table}")
         yield database.table(name, **ask_for(part))
         return
-    require_same(database, part.position)
+    require_same(database, part)
     ask = {"columns": MESSAGE_COLUMNS.names, "queues": part.queues, "removed": part.position.removed}
     yield from tables(database, part, ask | {"lenient": share.lenient}, "lake/lost", fail=True)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,6 +25,8 @@ BUILT_IN: Final = ("archive", "rollups", "traces", "triage", "skew", "replay", "
 """In a module of the same name beside this one."""
 ALL: Final = ("archive", "rollups", "traces", "triage", "skew", "report")
 """What `queen pipeline run all` runs, in this order."""
+REFERENCE: Final = "env:"
+PASSWORD: Final = re.compile(r"(?P<before>://[^:/@\s]*:|[?&\s]password=)[^@&\s]+")
 TABLES: Final = ("messages", "deliveries", "dead_letters", "workflow_history")
 
 
@@ -32,6 +36,13 @@ class Period:
 
     start: datetime | None = None
     end: datetime | None = None
+
+    def asked(self) -> dict[str, str | None]:
+        """The bounds as a question to the database has them."""
+        return {
+            "since": self.start.isoformat() if self.start else None,
+            "until": self.end.isoformat() if self.end else None,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +109,15 @@ class Pipeline:
     """Goes on after what there is now, unless `--once` is given."""
     foreign: bool = False
     """May work on the lake of another database."""
+    on_spark: bool = True
+    """Works with frames; else no Spark is started for it, and `context.spark` is not there."""
 
     def __call__(self, context: Context) -> Outcome:
         """Do it."""
         return self.entry(context)
 
     def settle(self, given: Mapping[str, str]) -> Mapping[str, str]:
-        """The declared options with the values given; refuses what is not declared."""
+        """The declared options with the values given, those as `env:NAME` from there; refuses what is not declared."""
         for name in given:
             if name not in self.options:
                 near = get_close_matches(name, self.options, n=1)
@@ -113,7 +126,22 @@ class Pipeline:
                 raise SparkError(
                     "INVALID_OPTION", f"pipeline {self.name!r} has no option {name!r}{hint}; its options: {allowed}"
                 )
-        return MappingProxyType({**self.options, **given})
+        return MappingProxyType({**self.options, **{name: looked_up(name, value) for name, value in given.items()}})
+
+
+def looked_up(name: str, value: str) -> str:
+    """The value of an option; `env:NAME` stands for what the environment has under that name, such as a password."""
+    if not value.startswith(REFERENCE):
+        return value
+    found = os.environ.get(value.removeprefix(REFERENCE))
+    if found is None:
+        raise SparkError("INVALID_OPTION", f"option {name!r} is {value!r}, but the environment has no such name")
+    return found
+
+
+def without_passwords(options: Mapping[str, str]) -> dict[str, str]:
+    """Options as they may be kept and shown."""
+    return {name: PASSWORD.sub(r"\g<before>***", value) for name, value in options.items()}
 
 
 def pipeline(
@@ -124,6 +152,7 @@ def pipeline(
     options: Mapping[str, str] | None = None,
     continuous: bool = False,
     foreign: bool = False,
+    on_spark: bool = True,
 ) -> Callable[[Entry], Pipeline]:
     """Make a function over DataFrames a pipeline that `queen pipeline run` finds.
 
@@ -141,7 +170,7 @@ def pipeline(
 
     def made(entry: Entry) -> Pipeline:
         said = summary or (entry.__doc__ or name).strip().splitlines()[0]
-        return Pipeline(name, said, entry, tuple(reads), dict(options or {}), continuous, foreign)
+        return Pipeline(name, said, entry, tuple(reads), dict(options or {}), continuous, foreign, on_spark)
 
     return made
 

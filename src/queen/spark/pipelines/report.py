@@ -6,9 +6,11 @@ It shows the newest results of rollups, traces, triage and skew; the figures are
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +29,8 @@ SECTIONS: Final = {
     "skew": ("queues", "hot_partitions", "hot_keys", "blocked", "heat"),
 }
 SPANS: Final = (("minute", timedelta(hours=6)), ("hour", timedelta(days=15)))
+MANY_BEHIND: Final = 50
+LONG_BEHIND: Final = 900_000
 Rows = list[dict[str, Any]]
 
 
@@ -34,15 +38,19 @@ Rows = list[dict[str, Any]]
     "report",
     summary="One page with everything the other pipelines found",
     options={"path": "", "title": "Queen"},
+    on_spark=False,
 )
 def report(context: Context) -> Outcome:
     """Write the page: `report.html` in the lake, or where `path` says."""
     context.progress.step("writing the page", 0, 1)
     database = Database(context.url)
     try:
-        found = {name: {kind: list(results.read(database, name, kind)) for kind in SECTIONS[name]} for name in SECTIONS}
+        last = {name: last_run(database, name, context) for name in SECTIONS}
+        found = {
+            name: {kind: rows_of(database, name, kind, last[name]) for kind in SECTIONS[name]} for name in SECTIONS
+        }
         series = read_series(database, context.period)
-        runs = {name: last_figures(database, name, str(context.lake.path)) for name in SECTIONS}
+        runs = {name: json.loads(run["figures"]) if run else {} for name, run in last.items()}
     finally:
         database.close()
     page = rendered(context.options["title"], found, series, runs, datetime.now(UTC))
@@ -57,19 +65,20 @@ def report(context: Context) -> Outcome:
     return Outcome(counted, {"path": str(path.absolute()), "bytes": len(page.encode())})
 
 
-def last_figures(database: Database, name: str, lake: str) -> dict[str, Any]:
-    """The headline numbers of a pipeline's newest run."""
-    rows = database.rows("pipelines/last_figures", pipeline=name, lake=lake)
-    figures: dict[str, Any] = json.loads(rows[0]["figures"]) if rows else {}
-    return figures
+def last_run(database: Database, name: str, context: Context) -> dict[str, Any] | None:
+    """The newest good run of a pipeline on this lake, over the very period of the report."""
+    ask = {"pipeline": name, "lake": str(context.lake.path), **context.period.asked()}
+    return next(iter(database.rows("pipelines/last_figures", **ask)), None)
+
+
+def rows_of(database: Database, name: str, kind: str, run: Mapping[str, Any] | None) -> Rows:
+    """What a run found."""
+    return list(results.read(database, name, kind, run=run["id"])) if run else []
 
 
 def read_series(database: Database, period: Period) -> Rows:
     """The rollups of whole queues in the period, in a grain that suits its length."""
-    bounds = {
-        "since": period.start.isoformat() if period.start else None,
-        "until": period.end.isoformat() if period.end else None,
-    }
+    bounds = period.asked()
     (extent,) = database.rows("pipelines/rollup_extent", **bounds)
     if extent["low"] is None:
         return []
@@ -102,7 +111,7 @@ def rendered(
         lags=[Markup(chart) for chart in lag_charts(series)],  # noqa: S704 - drawn by us
         span=(series[0]["bucket"], series[-1]["bucket"]) if series else None,
         runs=runs,
-        findings=findings(found),
+        findings=findings(found, series),
         embedded=Markup(json.dumps(figures, default=str).replace("<", "\\u003c")),  # noqa: S704 - cannot end the script
         **{f"{name}_{kind}": rows for name, kinds in found.items() for kind, rows in kinds.items()},
     )
@@ -179,9 +188,11 @@ def carried(rows: Rows, group: str, times: Sequence[float]) -> list[float | None
     return line
 
 
-def findings(found: Mapping[str, Mapping[str, Rows]]) -> list[dict[str, str]]:
-    """What deserves a look, most urgent first."""
-    told: list[dict[str, str]] = []
+def findings(found: Mapping[str, Mapping[str, Rows]], series: Rows) -> list[dict[str, str]]:
+    """What deserves a look, most urgent first, each cause once."""
+    told: list[dict[str, str]] = [
+        {"kind": "behind", "text": text, "to": "queues"} for text in behind(series, found["skew"]["blocked"])
+    ]
     for row in found["skew"]["blocked"]:
         words = (
             f"{row['queue']}/{row['partition']} was held up by message {row['held_by']} for "
@@ -192,12 +203,36 @@ def findings(found: Mapping[str, Mapping[str, Rows]]) -> list[dict[str, str]]:
         if row["kind"] == "dead" and row["trend"] == "rising":
             words = f"{row['queue']} {row['version']}: {row['error']} ({row['count']} dead letters and rising)"
             told.append({"kind": "rising", "text": words, "to": "failures"})
+    hot: dict[str, Rows] = {}
     for row in found["skew"]["hot_partitions"]:
-        lane = f"{row['queue']}/{row['partition']}"
-        words = f"{lane} gets {row['share']:.0%} of the queue, {row['times']:.0f} times the median"
-        told.append({"kind": "hot", "text": words, "to": "skew"})
+        hot.setdefault(row["partition"], []).append(row)
+    for partition, rows in hot.items():
+        shares = ", ".join(
+            f"{row['share']:.0%} of {row['queue']} ({row['times']:.0f} times the median)" for row in rows
+        )
+        told.append({"kind": "hot", "text": f"partition {partition} gets {shares}", "to": "skew"})
     broken = len(found["traces"]["broken"])
     if broken:
         words = f"{broken} traces are broken: a message names a parent that was never stored"
         told.append({"kind": "broken", "text": words, "to": "traces"})
     return told
+
+
+def behind(series: Rows, blocked: Rows) -> Iterator[str]:
+    """Groups that fell far behind, unless it was because a partition was held up: that is told of by itself."""
+    held: Counter[tuple[str, str]] = Counter()
+    for row in blocked:
+        held[row["queue"], row["consumer_group"]] += row["messages"]
+    lanes = groupby(series, key=lambda row: (row["queue"], row["consumer_group"]))
+    for (queue, group), rows in lanes:
+        known = [row for row in rows if row["lag"] is not None]
+        late = [row for row in known if row["lag"] >= MANY_BEHIND and row["backlog_age_ms"] >= LONG_BEHIND]
+        worst = max(late, key=lambda row: row["lag"], default=None)
+        if worst is None or 2 * held[queue, group] >= worst["lag"]:
+            continue
+        left = known[-1]["lag"]
+        now = f"{left:,} still wait" if left else "it has caught up since"
+        yield (
+            f"{queue}: group {group} fell {worst['lag']:,} messages behind ({when(worst['bucket'])}, the oldest waited "
+            f"{pictures.duration(worst['backlog_age_ms'])}); {now}"
+        )

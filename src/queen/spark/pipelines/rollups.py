@@ -217,10 +217,15 @@ def wanted(buckets: DataFrame, period: Period, mark: datetime | None) -> DataFra
 
 
 def mark_of(context: Context, watermark: float) -> datetime | None:
-    """Before this time nothing changes any more; None when nothing was rolled up yet."""
+    """Before this time nothing changes any more; None when nothing was rolled up yet.
+
+    Runs over a period say nothing: they left out what lies outside.
+    """
     database = Database(context.url)
     try:
-        found = database.rows("pipelines/last_figures", pipeline="rollups", lake=str(context.lake.path))
+        found = database.rows(
+            "pipelines/last_figures", pipeline="rollups", lake=str(context.lake.path), **Period().asked()
+        )
     finally:
         database.close()
     through = json.loads(found[0]["figures"]).get("through") if found else None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, cast
 
 from pyspark.errors import PySparkException
 
@@ -18,6 +18,7 @@ from queen.spark.lake import Lake
 from queen.spark.pipelines.definition import ALL, Context, Outcome, Period, Pipeline, Progress, find
 from queen.spark.pipelines.results import RunResults
 from queen.spark.pipelines.runs import Run, Runs
+from queen.spark.session import require_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,6 +49,11 @@ class Job:
         names = [each for name in self.names for each in (ALL if name == "all" else (name,))]
         return [find(name) for name in dict.fromkeys(names)]
 
+    @property
+    def on_spark(self) -> bool:
+        """Whether any of them needs Spark."""
+        return any(each.on_spark for each in self.pipelines)
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -61,7 +67,7 @@ class Finished:
 class Runner:
     """Runs pipelines of one job in one Spark session."""
 
-    def __init__(self, job: Job, spark: SparkSession, watcher: Progress | None = None) -> None:
+    def __init__(self, job: Job, spark: SparkSession | None, watcher: Progress | None = None) -> None:
         self.job = job
         self.spark = spark
         self.watcher = watcher
@@ -86,7 +92,8 @@ class Runner:
     def _run(self, records: Records, lake: Lake, pipeline: Pipeline, options: Mapping[str, str]) -> None:
         run = records.run(pipeline, options)
         results = RunResults(run.database, run.id)
-        context = Context(self.spark, self.job.url, lake, self.job.period, options, run, results, run.id)
+        spark = cast("SparkSession", self.spark)
+        context = Context(spark, self.job.url, lake, self.job.period, options, run, results, run.id)
         try:
             outcome = pipeline(context)
         except KeyboardInterrupt:
@@ -165,6 +172,8 @@ def check(job: Job) -> None:
     """Refuse what can be refused before Spark is started: names, options, the lake."""
     pipelines = job.pipelines
     settle(job, pipelines)
+    if job.on_spark:
+        require_master(job.master)
     database = Database(job.url)
     try:
         lake_of(job, database, pipelines)

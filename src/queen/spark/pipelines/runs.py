@@ -12,7 +12,7 @@ from typing import Any, Final
 from pyspark import __version__ as spark_version
 
 from queen.spark.database import Database
-from queen.spark.pipelines.definition import Outcome, Period, Progress
+from queen.spark.pipelines.definition import Outcome, Period, Progress, without_passwords
 
 PATIENCE: Final = 60.0
 """A run that gave no sign of life for so many seconds is dead."""
@@ -34,7 +34,7 @@ class Runs:
             master=master,
             period_start=period.start.isoformat() if period.start else None,
             period_end=period.end.isoformat() if period.end else None,
-            options=dict(options),
+            options=without_passwords(options),
             versions={"queen": version("queen-pg"), "spark": spark_version, "python": platform.python_version()},
             patience=PATIENCE,
         )

@@ -13,6 +13,7 @@ from croniter import croniter
 
 from queen.spark.database import Database
 from queen.spark.errors import SparkError
+from queen.spark.pipelines.definition import PASSWORD
 from queen.spark.pipelines.running import Job
 
 
@@ -47,6 +48,13 @@ class Schedules:
             raise SparkError("INVALID_OPTION", "say when: either by a cron expression or by seconds between runs")
         if cron is not None and not croniter.is_valid(cron):
             raise SparkError("INVALID_OPTION", f"{cron!r} is no cron expression like '*/5 * * * *'")
+        told = next((name for name, value in job.options.items() if PASSWORD.search(value)), None)
+        if told is not None:
+            raise SparkError(
+                "INVALID_OPTION",
+                f"option {told!r} has a password in it, and schedules are for all to see: give it as env:NAME, and set "
+                "NAME in the environment of the worker",
+            )
         row = self._database.row(
             "pipelines/set_schedule",
             pipeline=job.names[0],

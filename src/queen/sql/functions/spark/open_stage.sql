@@ -13,6 +13,7 @@ begin
             create unlogged table queen.%I (
                 stage          bigint not null,
                 place          bigint not null,
+                part           integer not null default 0,
                 bucket         smallint not null generated always as ((hashtextextended(queue || '/' || partition, 0) & 63)::smallint) stored,
                 queue          text not null,
                 partition      text not null,
