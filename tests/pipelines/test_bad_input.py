@@ -132,7 +132,7 @@ def test_a_short_run_beside_it_does_not_end_the_archive(pond: Pond) -> None:
 def test_an_address_is_no_directory(pond: Pond, lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shown = queen("pipeline", "run", "archive", "--once", "--url", pond.queues.url, "--lake", lake)
-    told(shown, 2, "a lake must be a directory that all machines see")
+    told(shown, 2, "a lake must be a directory that every machine sees")
     assert pond.queues.rows("select from queen.archive_positions") == []
     assert list(tmp_path.iterdir()) == []
 
@@ -142,7 +142,7 @@ def test_a_path_that_looks_like_a_pattern(pond: Pond, tmp_path: Path) -> None:
     pond.queues.fill("orders", partitions=1, per_partition=5)
     odd.run("archive")
     assert odd.contents("orders") == {"p0": [1, 2, 3, 4, 5]}
-    told(queen("lake", "query", "--lake", odd.path, "-o", "json", "select count(*) as n from messages"), 0, '"n": 5')
+    told(queen("lake", "query", "--lake", odd.path, "-o", "json", "select count(*) as n from messages"), 0, '"n":5')
     assert verify(odd.lake, pond.queues.url).agrees
 
 

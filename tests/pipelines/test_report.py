@@ -93,7 +93,7 @@ def test_a_partition_hot_in_several_queues_is_one_finding() -> None:
         for queue in ("orders", "payments")
     ]
     (told,) = findings(found(skew_hot_partitions=hot), [])
-    assert "customer-7 gets 10% of orders, 30 times the median, 10% of payments" in told["text"]
+    assert "customer-7 gets 10% of orders (30 times the median), 10% of payments" in told["text"]
 
 
 def test_a_report_tells_of_its_own_lake_and_period_and_needs_no_spark(pond: Pond, tmp_path: Path) -> None:
