@@ -24,6 +24,8 @@ from queen.db.embedded import EmbeddedServer
 TEMPLATE = "queen_template"
 RUN = "QUEEN_TEST_RUN"
 MAJOR = int(os.environ.get("QUEEN_TEST_PG_MAJOR", "18"))
+DIRECTORY = "QUEEN_TEST_DIRECTORY"
+ROOM = 8 << 30
 # Speed for tests that do not look at durability; crash tests start a server of their own.
 HASTY: Mapping[str, str] = {"fsync": "off", "full_page_writes": "off", "max_connections": "400"}
 
@@ -84,13 +86,23 @@ class Postgres:
 def name_run() -> None:
     """Give the run a name that its workers inherit."""
     os.environ.setdefault(RUN, str(os.getpid()))
+    os.environ.setdefault(DIRECTORY, str(_roomy() / f"queen-test-{os.environ[RUN]}"))
 
 
 def run_directory() -> Path:
     """A directory that all workers of one test run share, reachable for the server's own user."""
-    path = Path(tempfile.gettempdir()) / f"queen-test-{os.environ[RUN]}"
+    path = Path(os.environ[DIRECTORY])
     path.mkdir(mode=0o711, exist_ok=True)
     return path
+
+
+def _roomy() -> Path:
+    """Where there is one, a file system in memory: a database per test is hundreds of files made and removed."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        return Path(tempfile.gettempdir())
+    room = os.statvfs(memory)
+    return memory if room.f_bavail * room.f_frsize >= ROOM else Path(tempfile.gettempdir())
 
 
 def forget_run() -> None:
