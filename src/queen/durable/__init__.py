@@ -20,8 +20,10 @@ if TYPE_CHECKING:
         ActivityTimedOut,
         CallFailed,
         ChildFailed,
+        DirectCall,
         DurableError,
         NondeterminismDetected,
+        NonRetryable,
         RegistrationError,
         WorkflowCancelled,
         WorkflowFailed,
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     )
     from queen.durable.provider import Provider, ProviderError
     from queen.durable.replay.limits import MAX_KV_KEYS, MAX_KV_VALUE_BYTES, MAX_TAG_NAME_BYTES
-    from queen.durable.replay.promise import Cancelled, Winner
+    from queen.durable.replay.promise import Cancelled, Dropped, Winner
     from queen.durable.retry import RetryPolicy
     from queen.durable.schedules import Schedules
     from queen.durable.stores import open_provider
@@ -65,12 +67,13 @@ _HOME = {
     "queen.durable.context": ("OrchestrationContext", "ScheduledTask", "parse_result"),
     "queen.durable.definition": ("Activity", "Workflow", "activity", "workflow"),
     "queen.durable.errors": (
-        "ActivityFailed", "ActivityTimedOut", "CallFailed", "ChildFailed", "DurableError", "NondeterminismDetected",
-        "RegistrationError", "WorkflowCancelled", "WorkflowFailed", "WorkflowNotFound", "WorkflowTimedOut",
+        "ActivityFailed", "ActivityTimedOut", "CallFailed", "ChildFailed", "DirectCall", "DurableError",
+        "NonRetryable", "NondeterminismDetected", "RegistrationError", "WorkflowCancelled", "WorkflowFailed",
+        "WorkflowNotFound", "WorkflowTimedOut",
     ),
     "queen.durable.provider": ("Provider", "ProviderError"),
     "queen.durable.replay.limits": ("MAX_KV_KEYS", "MAX_KV_VALUE_BYTES", "MAX_TAG_NAME_BYTES"),
-    "queen.durable.replay.promise": ("Cancelled", "Winner"),
+    "queen.durable.replay.promise": ("Cancelled", "Dropped", "Winner"),
     "queen.durable.retry": ("RetryPolicy",),
     "queen.durable.schedules": ("Schedules",),
     "queen.durable.stores": ("open_provider",),
@@ -92,13 +95,13 @@ _NAMES = {name: module for module, names in _HOME.items() for name in names}
 __all__ = [
     "MAX_KV_KEYS", "MAX_KV_VALUE_BYTES", "MAX_TAG_NAME_BYTES", "MAX_WORKER_TAGS", "Activity", "ActivityContext",
     "ActivityFailed", "ActivityTimedOut", "CallFailed", "Cancelled", "ChildFailed", "Client", "CrashPoints",
-    "DeleteInstanceResult", "DurableError", "Event", "ExecutionInfo", "InstanceFilter", "InstanceInfo",
-    "InstanceTree", "MetricsSnapshot", "NondeterminismDetected", "OrchestrationContext", "OrchestrationResult",
-    "PostgresProvider", "Provider", "ProviderError", "PruneOptions", "PruneResult", "QueueDepths",
-    "RegistrationError", "RetryPolicy", "Runtime", "RuntimeOptions", "ScheduledTask", "Schedules", "SqliteProvider",
-    "SystemMetrics", "SystemStats", "TagFilter", "Winner", "Worker", "WorkerSettings", "Workflow",
-    "WorkflowCancelled", "WorkflowClient", "WorkflowContext", "WorkflowFailed", "WorkflowHandle", "WorkflowNotFound",
-    "WorkflowTimedOut", "activity", "init_tracing", "open_provider", "parse_result", "workflow",
+    "DeleteInstanceResult", "DirectCall", "Dropped", "DurableError", "Event", "ExecutionInfo", "InstanceFilter",
+    "InstanceInfo", "InstanceTree", "MetricsSnapshot", "NonRetryable", "NondeterminismDetected",
+    "OrchestrationContext", "OrchestrationResult", "PostgresProvider", "Provider", "ProviderError", "PruneOptions",
+    "PruneResult", "QueueDepths", "RegistrationError", "RetryPolicy", "Runtime", "RuntimeOptions", "ScheduledTask",
+    "Schedules", "SqliteProvider", "SystemMetrics", "SystemStats", "TagFilter", "Winner", "Worker", "WorkerSettings",
+    "Workflow", "WorkflowCancelled", "WorkflowClient", "WorkflowContext", "WorkflowFailed", "WorkflowHandle",
+    "WorkflowNotFound", "WorkflowTimedOut", "activity", "init_tracing", "open_provider", "parse_result", "workflow",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # or a checker would believe in every name

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from queen.durable.codec import encode, trace_uuid
+from queen.durable.codec import decode, encode, trace_uuid
 from queen.durable.messages import ActivityTask
 from queen.durable.model import QueuePush
 from queen.durable.tracing import Traces, trace
@@ -26,15 +26,20 @@ class ActivityContext(Traces):
         self.session_id: str | None = ctx_info.get("sessionId")
         self.attempt: int = ctx_info.get("attempt", 1)
         self.trace_id: str | None = ctx_info.get("traceId")
+        self._key: str = ctx_info.get("key") or f"{self.instance_id}:{self.execution_id}:{self.activity_id}"
         self.pushes: list[QueuePush] = []
+        self.progress_text: str | None = ctx_info.get("progress")
         self._tag: str | None = ctx_info.get("tag")
         self._client = client
         self._cancelled = threading.Event()
 
     @property
     def idempotency_key(self) -> str:
-        """The same text for every attempt of this activity: hand it to systems that deduplicate."""
-        return f"{self.instance_id}:{self.execution_id}:{self.activity_id}"
+        """The same text for every attempt of this activity, those of a retry policy included.
+
+        Hand it to systems that deduplicate. An instance that was deleted and made again has other keys.
+        """
+        return self._key
 
     def tag(self) -> str | None:
         """The tag that routed the activity here."""
@@ -43,6 +48,15 @@ class ActivityContext(Traces):
     def is_cancelled(self) -> bool:
         """Whether the result is no longer wanted; long activities look now and then and return early."""
         return self._cancelled.is_set()
+
+    @property
+    def progress(self) -> Any:
+        """What an earlier attempt last told with `heartbeat`, or None: go on from there."""
+        return None if self.progress_text is None else decode(self.progress_text, Any)
+
+    def heartbeat(self, progress: object) -> None:
+        """Tell how far this activity is; an attempt after a failure or a crash reads it as `progress`."""
+        self.progress_text = encode(progress)
 
     def get_client(self) -> Any:
         """A client on the same store."""
@@ -93,6 +107,8 @@ def activity_context(
             "tag": task.tag,
             "attempt": attempt,
             "traceId": task.trace_id,
+            "progress": task.progress,
+            "key": f"{task.instance}:{task.seed or task.execution_id}:{task.first_id or task.activity_id}",
         },
         client,
     )

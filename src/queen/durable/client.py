@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import Any, Generic, TypeVar, TypeVarTuple
+from typing import Any, Generic, TypeVar, TypeVarTuple, overload
 
-from queen.durable.codec import decode, encode
+from queen.durable.codec import decode, encode, encode_arguments
 from queen.durable.definition import Workflow
-from queen.durable.errors import WorkflowCancelled, WorkflowFailed, WorkflowNotFound
+from queen.durable.errors import WorkflowCancelled, WorkflowFailed, WorkflowNotFound, WorkflowTimedOut
 from queen.durable.instances import Instances, InstanceState
 from queen.durable.provider import Provider
 
@@ -22,20 +22,40 @@ _CANCELLED_PREFIX = "canceled: "
 class WorkflowHandle(Generic[R]):
     """One instance, with the type of its result."""
 
-    def __init__(self, instances: Instances, called: Workflow[R, *tuple[Any, ...]], id: str) -> None:  # noqa: A002
+    def __init__(
+        self,
+        instances: Instances,
+        called: Workflow[R, *tuple[Any, ...]] | None,
+        id: str,  # noqa: A002
+    ) -> None:
         self.id = id
         self._instances = instances
         self._workflow = called
 
     async def result(self, timeout: timedelta | float = 30.0) -> R:
-        """The workflow's result; `WorkflowFailed`, `WorkflowCancelled` or `WorkflowTimedOut`."""
-        state = await self._instances.wait(self.id, _seconds(timeout))
+        """The workflow's result; `WorkflowFailed`, `WorkflowCancelled` or `WorkflowTimedOut`.
+
+        `WorkflowNotFound` when no instance of this id has begun in that time.
+        """
+        state = await self._ended(_seconds(timeout))
         if state.status == "Failed":
             text = state.error or ""
             if text.startswith(_CANCELLED_PREFIX):
                 raise WorkflowCancelled(text.removeprefix(_CANCELLED_PREFIX))
-            raise WorkflowFailed(text)
+            raise WorkflowFailed(text, await self._instances.failure(self.id))
+        if self._workflow is None:
+            value: R = decode(state.output or "null", Any)
+            return value
         return self._workflow.decode(state.output or "null")
+
+    async def _ended(self, timeout: float) -> InstanceState:
+        try:
+            return await self._instances.wait(self.id, timeout)
+        except WorkflowTimedOut:
+            state = await self._instances.state(self.id)
+        if state.status == "NotFound":
+            raise WorkflowNotFound(f"workflow {self.id!r} is not known: never started, or not begun by a worker yet")
+        raise WorkflowTimedOut(f"workflow {self.id!r} did not end within {timeout:g} s: it is {state.status}")
 
     async def state(self) -> InstanceState:
         """Where the instance stands; `WorkflowNotFound` when it has not begun."""
@@ -79,30 +99,72 @@ class WorkflowClient:
     def __init__(self, provider: Provider) -> None:
         self.instances = Instances(provider)
 
+    @overload
     async def start(
         self,
         called: Workflow[R, *Ts],
         *arguments: *Ts,
+        id: str | None = None,
+        version: str | None = None,
+        delay: timedelta | float = 0.0,
+        trace_id: str | None = None,
+        **keywords: Any,
+    ) -> WorkflowHandle[R]: ...
+    @overload
+    async def start(
+        self,
+        called: str,
+        *arguments: object,
+        id: str | None = None,
+        version: str | None = None,
+        delay: timedelta | float = 0.0,
+        trace_id: str | None = None,
+    ) -> WorkflowHandle[Any]: ...
+    async def start(
+        self,
+        called: Any,
+        *arguments: object,
         id: str | None = None,  # noqa: A002
         version: str | None = None,
         delay: timedelta | float = 0.0,
         trace_id: str | None = None,
-    ) -> WorkflowHandle[R]:
-        """Start a workflow; starting the same id again changes nothing."""
+        **keywords: Any,
+    ) -> WorkflowHandle[Any]:
+        """Start a workflow, by reference or by name; starting the same id again changes nothing.
+
+        Other keywords are the workflow's own. A workflow declared with a version is started in that version,
+        unless `version` says otherwise; one without, or a name, in the newest that is registered.
+        """
         instance = id or str(uuid.uuid4())
+        code = _code(called)
+        if code is None and keywords:
+            raise TypeError(f"a workflow started by name takes arguments by position, got {', '.join(keywords)}")
+        text = encode_arguments(arguments) if code is None else code.encode(arguments, keywords)
         await self.instances.start(
             instance,
-            called.name,
-            called.encode(arguments),
-            version=version,
+            called if code is None else code.name,
+            text,
+            version=version or (None if code is None else code.pinned_version),
             delay_ms=round(_seconds(delay) * 1000),
             trace_id=trace_id,
         )
-        return WorkflowHandle(self.instances, called, instance)
+        return WorkflowHandle(self.instances, code, instance)
 
-    def handle(self, called: Workflow[R, *tuple[Any, ...]], id: str) -> WorkflowHandle[R]:  # noqa: A002
+    @overload
+    def handle(self, called: Workflow[R, *tuple[Any, ...]], id: str) -> WorkflowHandle[R]: ...
+    @overload
+    def handle(self, called: str, id: str) -> WorkflowHandle[Any]: ...
+    def handle(self, called: Any, id: str) -> WorkflowHandle[Any]:  # noqa: A002
         """An instance started elsewhere or earlier."""
-        return WorkflowHandle(self.instances, called, id)
+        return WorkflowHandle(self.instances, _code(called), id)
+
+
+def _code(called: object) -> Workflow[Any, *tuple[Any, ...]] | None:
+    if isinstance(called, Workflow):
+        return called
+    if isinstance(called, str):
+        return None
+    raise TypeError(f"a workflow is given as what @workflow made, or by its name, not as {type(called).__name__}")
 
 
 def _seconds(value: timedelta | float) -> float:

@@ -56,11 +56,28 @@ def encode_arguments(arguments: tuple[object, ...]) -> str:
     return encode(arguments[0] if len(arguments) == 1 else arguments)
 
 
-def decode_arguments(text: str, kinds: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Inverse of `encode_arguments` for parameters of the given types."""
-    if not kinds:
-        return ()
+def decode_arguments(text: str, kinds: tuple[Any, ...], defaults: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+    """Inverse of `encode_arguments` for parameters of the given types.
+
+    `defaults` belong to the last parameters: text stored before those were added is completed with them. One
+    argument and an array of several are told apart by the types, several first.
+    """
+    required = len(kinds) - len(defaults)
+    if not kinds or (text == "null" and required == 0):
+        return defaults
     if len(kinds) == 1:
         return (decode(text, kinds[0]),)
-    decoded: tuple[Any, ...] = msgspec.json.decode(text, type=tuple[kinds])  # type: ignore[valid-type]
-    return decoded
+    try:
+        return _several(text, kinds, defaults, required)
+    except msgspec.ValidationError:
+        if required > 1:
+            raise
+        return (decode(text, kinds[0]), *defaults[1 - required :])
+
+
+def _several(text: str, kinds: tuple[Any, ...], defaults: tuple[Any, ...], required: int) -> tuple[Any, ...]:
+    given: list[msgspec.Raw] = msgspec.json.decode(text, type=list[msgspec.Raw])
+    if not max(required, 2) <= len(given) <= len(kinds):
+        raise msgspec.ValidationError(f"Expected `array` of {required} to {len(kinds)} arguments, got {len(given)}")
+    decoded: tuple[Any, ...] = msgspec.json.decode(text, type=tuple[kinds[: len(given)]])  # type: ignore[misc]
+    return (*decoded, *defaults[len(given) - required :])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import logging
 import typing
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Generic, TypeVar, TypeVarTuple, Unpack, overload
 
 from queen.durable.activity_context import ActivityContext
 from queen.durable.codec import decode, decode_arguments, encode, encode_arguments
-from queen.durable.errors import CallFailed, OrchestrationRaised, RegistrationError
+from queen.durable.errors import CallFailed, DirectCall, OrchestrationRaised, RegistrationError
 from queen.durable.registry import DEFAULT_VERSION, RegisteredActivity, RegisteredOrchestration
+from queen.durable.replay.inside import is_inside_turn
 from queen.durable.replay.machine import Entry, Machine
 from queen.durable.workflow_context import WorkflowContext
 
@@ -27,20 +28,34 @@ class _Signature:
 
     def __init__(self, function: Callable[..., Any], *, always_context: bool) -> None:
         hints = _hints(function)
-        names = [
-            each.name
+        found = [
+            each
             for each in inspect.signature(function).parameters.values()
             if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
         ]
-        self.takes_context = always_context or (bool(names) and hints.get(names[0]) is ActivityContext)
+        self.takes_context = always_context or (bool(found) and hints.get(found[0].name) is ActivityContext)
         if self.takes_context:
-            names = names[1:]
-        self.parameters = tuple(hints.get(name, Any) for name in names)
+            found = found[1:]
+        self._signature = inspect.Signature(found)
+        self._kinds = tuple(hints.get(each.name, Any) for each in found)
+        self._defaults = tuple(each.default for each in found if each.default is not each.empty)
         self.result = hints.get("return", Any)
 
-    def check(self, name: str, arguments: tuple[object, ...]) -> None:
-        if len(arguments) != len(self.parameters):
-            raise TypeError(f"{name} takes {len(self.parameters)} arguments, {len(arguments)} were given")
+    def bind(self, name: str, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> tuple[object, ...]:
+        """The arguments by position. Defaults at the end are left to the code that runs them."""
+        try:
+            bound = self._signature.bind(*arguments, **keywords)
+        except TypeError as error:
+            raise TypeError(f"{name}{self._signature}: {error}") from None
+        if keywords:
+            last = max(list(self._signature.parameters).index(each) for each in bound.arguments)
+            bound.apply_defaults()
+            return bound.args[: last + 1]
+        return bound.args
+
+    def decode(self, text: str) -> tuple[Any, ...]:
+        """The arguments of a stored input; what it does not have gets its default."""
+        return decode_arguments(text, self._kinds, self._defaults)
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -60,14 +75,19 @@ class Activity(Generic[R_co, *Ts]):
         self.name = name or function.__name__
         self._signature = _Signature(function, always_context=False)
 
-    def __call__(self, *arguments: Any) -> Any:
-        """The plain function."""
-        return self.function(*arguments)
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """The plain function, for tests; inside a workflow it would run in every replay, and is refused."""
+        if is_inside_turn():
+            called = self.function.__name__
+            raise DirectCall(
+                f"activity {self.name!r} was called directly inside a workflow, where it would run again in every "
+                f"replay; write: await ctx.activity({called}, ...)"
+            )
+        return self.function(*arguments, **keywords)
 
-    def encode(self, arguments: tuple[object, ...]) -> str:
+    def encode(self, arguments: tuple[object, ...], keywords: Mapping[str, object] | None = None) -> str:
         """The arguments as the activity's input."""
-        self._signature.check(f"activity {self.name!r}", arguments)
-        return encode_arguments(arguments)
+        return encode_arguments(self._signature.bind(f"activity {self.name!r}", arguments, keywords or {}))
 
     def decode(self, text: str) -> R_co:
         """A recorded result."""
@@ -79,7 +99,7 @@ class Activity(Generic[R_co, *Ts]):
         signature, function = self._signature, self.function
 
         def arguments(context: ActivityContext, text: str) -> tuple[Any, ...]:
-            decoded = decode_arguments(text, signature.parameters)
+            decoded = signature.decode(text)
             return (context, *decoded) if signature.takes_context else decoded
 
         if inspect.iscoroutinefunction(function):
@@ -96,20 +116,25 @@ class Activity(Generic[R_co, *Ts]):
 
 
 class Workflow(Generic[R_co, *Ts]):
-    """An `async def` that survives crashes. `version` tells apart the code of running and new instances."""
+    """An `async def` that survives crashes. `version` tells apart the code of running and new instances.
 
-    def __init__(self, function: Callable[..., Coroutine[Any, Any, R_co]], name: str | None, version: str) -> None:
+    One declared with a version is started in that version, one without in the newest that is registered.
+    """
+
+    def __init__(
+        self, function: Callable[..., Coroutine[Any, Any, R_co]], name: str | None, version: str | None
+    ) -> None:
         if not inspect.iscoroutinefunction(function):
             raise RegistrationError(f"workflow {function.__name__!r} must be an async def")
         self.function = function
         self.name = name or function.__name__
-        self.version = version
+        self.version = version or DEFAULT_VERSION
+        self.pinned_version = version
         self._signature = _Signature(function, always_context=True)
 
-    def encode(self, arguments: tuple[object, ...]) -> str:
+    def encode(self, arguments: tuple[object, ...], keywords: Mapping[str, object] | None = None) -> str:
         """The arguments as the workflow's input."""
-        self._signature.check(f"workflow {self.name!r}", arguments)
-        return encode_arguments(arguments)
+        return encode_arguments(self._signature.bind(f"workflow {self.name!r}", arguments, keywords or {}))
 
     def decode(self, text: str) -> R_co:
         """A recorded result."""
@@ -128,7 +153,7 @@ class Workflow(Generic[R_co, *Ts]):
     async def _begin(self, machine: Machine) -> str:
         started = machine.started
         try:
-            arguments = decode_arguments(started.input, self._signature.parameters)
+            arguments = self._signature.decode(started.input)
             return encode(await self.function(WorkflowContext(machine), *arguments))
         except CallFailed as failed:
             raise OrchestrationRaised(str(failed)) from failed
@@ -163,10 +188,10 @@ def activity(function: Callable[..., Any] | None = None, /, *, name: str | None 
 def workflow(function: Callable[[WorkflowContext, Unpack[Ts]], Coroutine[Any, Any, R]], /) -> Workflow[R, *Ts]: ...
 @overload
 def workflow(
-    *, name: str | None = None, version: str = DEFAULT_VERSION
+    *, name: str | None = None, version: str | None = None
 ) -> Callable[[Callable[[WorkflowContext, Unpack[Ts]], Coroutine[Any, Any, R]]], Workflow[R, *Ts]]: ...
 def workflow(
-    function: Callable[..., Any] | None = None, /, *, name: str | None = None, version: str = DEFAULT_VERSION
+    function: Callable[..., Any] | None = None, /, *, name: str | None = None, version: str | None = None
 ) -> Any:
     """Make an `async def` a workflow.
 

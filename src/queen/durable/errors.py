@@ -6,6 +6,8 @@ QueenError
    │  ├─ ActivityFailed
    │  │  └─ ActivityTimedOut
    │  └─ ChildFailed
+   ├─ NonRetryable                   raised by an activity: no retry policy tries again
+   ├─ DirectCall                     an activity was called inside a workflow instead of asked for
    ├─ OrchestrationRaised            the code of an orchestration ended in an exception
    ├─ WorkflowFailed                 at the client: the awaited instance failed
    │  └─ WorkflowCancelled
@@ -25,7 +27,9 @@ __all__ = [
     "ActivityTimedOut",
     "CallFailed",
     "ChildFailed",
+    "DirectCall",
     "DurableError",
+    "NonRetryable",
     "NondeterminismDetected",
     "OrchestrationRaised",
     "RegistrationError",
@@ -52,6 +56,35 @@ class CallFailed(DurableError):
     def __init__(self, details: Failure) -> None:
         super().__init__(details.display())
         self.details = details
+        if self.traceback:
+            self.__cause__ = RemoteError(self.traceback)
+
+    @property
+    def error_types(self) -> tuple[str, ...]:
+        """The names of the class of the exception that was raised, and of its bases."""
+        return self.details.error_types if isinstance(self.details, ApplicationFailure) else ()
+
+    @property
+    def progress(self) -> str | None:
+        """What the activity last told with `heartbeat`, as JSON text."""
+        return self.details.progress if isinstance(self.details, ApplicationFailure) else None
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """The exceptions behind the one that was raised, nearest first."""
+        return self.details.causes if isinstance(self.details, ApplicationFailure) else ()
+
+    @property
+    def traceback(self) -> str:
+        """The traceback of the place it was raised at."""
+        return self.details.traceback if isinstance(self.details, ApplicationFailure) else ""
+
+
+class RemoteError(Exception):
+    """The traceback of a failure that happened elsewhere, shown as the cause of the error here."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
 
 
 class ActivityFailed(CallFailed):
@@ -75,6 +108,18 @@ class ChildFailed(CallFailed):
     code = "CHILD_FAILED"
 
 
+class NonRetryable(DurableError):
+    """Raised by an activity: trying again cannot help, so no retry policy does."""
+
+    code = "NON_RETRYABLE"
+
+
+class DirectCall(DurableError, TypeError):
+    """An activity was called inside a workflow, where it would run again in every replay."""
+
+    code = "DIRECT_CALL"
+
+
 class OrchestrationRaised(DurableError):
     """The code of an orchestration ended in an exception; the text says which."""
 
@@ -82,9 +127,15 @@ class OrchestrationRaised(DurableError):
 
 
 class WorkflowFailed(DurableError):
-    """The instance a client waited for ended in failure."""
+    """The instance a client waited for ended in failure; `details` has the causes and the traceback."""
 
     code = "WORKFLOW_FAILED"
+
+    def __init__(self, message: str, details: Failure | None = None) -> None:
+        super().__init__(message)
+        self.details = details
+        if isinstance(details, ApplicationFailure) and details.traceback:
+            self.__cause__ = RemoteError(details.traceback)
 
 
 class WorkflowCancelled(WorkflowFailed):
@@ -109,9 +160,21 @@ class WorkflowNotFound(DurableError):
 
 
 class NondeterminismDetected(DurableError):
-    """The code asked for something else than history recorded."""
+    """The code asked for something else than history recorded.
+
+    `event_id`, `recorded` and `found` say where, what history has, and what the code did there; the exception
+    the code raised there, if any, is the `__cause__`.
+    """
 
     code = "NONDETERMINISM_DETECTED"
+
+    def __init__(
+        self, message: str, *, event_id: int | None = None, recorded: str | None = None, found: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.event_id = event_id
+        self.recorded = recorded
+        self.found = found
 
 
 class RegistrationError(DurableError, ValueError):

@@ -76,12 +76,21 @@ class ConfigurationFailure(msgspec.Struct, frozen=True, tag="configuration", tag
         return f"{self.cause}: {self.message}"
 
 
-class ApplicationFailure(msgspec.Struct, frozen=True, tag="application", tag_field="category"):
-    """User code failed; the only failure that reaches orchestration code as an exception."""
+class ApplicationFailure(msgspec.Struct, frozen=True, tag="application", tag_field="category", omit_defaults=True):
+    """User code failed; the only failure that reaches orchestration code as an exception.
+
+    ``error_types`` are the names of the exception's class and of its bases, ``causes`` the exceptions behind
+    it, ``progress`` what the activity last told with ``heartbeat`` (JSON text).
+    """
 
     message: str
     cause: Literal["activity", "orchestration", "panicked", "cancelled"] = "activity"
     retryable: bool = False
+    error_types: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
+    traceback: str = ""
+    non_retryable: bool = False
+    progress: str | None = None
 
     def display(self) -> str:
         """The text a client sees."""
@@ -122,7 +131,11 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="kind
 
 
 class OrchestrationStarted(Event, frozen=True, kw_only=True):
-    """First event of every execution, always id 1."""
+    """First event of every execution, always id 1.
+
+    ``seed`` is what its ids are made from, new with every execution; an execution that was made from an
+    earlier one keeps that one's seeds for the events up to where it leaves it.
+    """
 
     name: str
     orchestration_version: str
@@ -133,6 +146,15 @@ class OrchestrationStarted(Event, frozen=True, kw_only=True):
     carried_events: tuple[CarriedEvent, ...] = ()
     initial_custom_status: str | None = None
     trace_id: str | None = None
+    seed: str | None = None
+    earlier_seeds: tuple[tuple[int, str], ...] = ()
+
+    def seed_at(self, event_id: int) -> str:
+        """What ids made at this event are made from."""
+        for last, seed in self.earlier_seeds:
+            if event_id <= last:
+                return seed
+        return self.seed or str(self.execution_id)
 
 
 class OrchestrationCompleted(Event, frozen=True, kw_only=True):
@@ -169,13 +191,15 @@ class OrchestrationChained(Event, frozen=True, kw_only=True):
 
 
 class ActivityScheduled(Event, frozen=True, kw_only=True):
-    """The code called an activity; its event id is the activity id."""
+    """The code called an activity; its event id is the activity id. ``first_id`` is that of its first attempt."""
 
     name: str
     input: str
     session_id: str | None = None
     tag: str | None = None
     priority: int = 0
+    progress: str | None = None
+    first_id: int | None = None
 
 
 class ActivityCompleted(Event, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import msgspec
 
 from queen.durable import messages
 from queen.durable.errors import WorkflowTimedOut
+from queen.durable.events import Failure, OrchestrationFailed
 from queen.durable.model import InstanceInfo
 from queen.durable.provider import Provider
 
@@ -92,6 +93,12 @@ class Instances:
             return state if state.ended else None
 
         return await self._until(instance, ended, timeout, ended=True)
+
+    async def failure(self, instance: str) -> Failure | None:
+        """How an instance failed, with causes and traceback."""
+        history = await self.provider.read(instance)
+        last = history[-1] if history else None
+        return last.details if isinstance(last, OrchestrationFailed) else None
 
     async def wait_for_status(self, instance: str, last_seen_version: int, timeout: float) -> InstanceState:
         """Wait until the custom status is newer than `last_seen_version`, or the instance ends."""

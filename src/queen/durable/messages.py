@@ -147,6 +147,9 @@ class ActivityTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     orchestration_name: str = ""
     orchestration_version: str = ""
     trace_id: str | None = None
+    progress: str | None = None
+    first_id: int | None = None
+    seed: str | None = None
 
 
 _encoder = msgspec.json.Encoder()

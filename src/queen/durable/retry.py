@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal, Self
 
 from queen.durable.errors import ActivityFailed, ActivityTimedOut
+from queen.durable.events import ApplicationFailure
 from queen.durable.replay.action import RunActivity, StartTimer
 from queen.durable.replay.machine import Machine
 from queen.durable.replay.promise import Promise, Task, race
@@ -24,7 +25,8 @@ class RetryPolicy:
     `timeout` limits one attempt, `total_timeout` everything from the first attempt to the last, waits
     included. Reaching either ends the retrying at once. Between attempts: `exponential` doubles from
     100 ms, `linear` adds 100 ms each time, both up to 30 s; `fixed` is one second. `first_delay` replaces
-    those starting values.
+    those starting values. An error whose class, or a base of it, is in `non_retryable` (a class, or its name)
+    is not tried again, nor is `NonRetryable`. Each attempt can read what the one before told with `heartbeat`.
     """
 
     max_attempts: int = 3
@@ -32,6 +34,7 @@ class RetryPolicy:
     total_timeout: timedelta | None = None
     backoff: Backoff = "exponential"
     first_delay: timedelta | None = None
+    non_retryable: Sequence[type[BaseException] | str] = ()
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
@@ -52,6 +55,14 @@ class RetryPolicy:
             total_timeout=None if total is None else timedelta(milliseconds=total),
             backoff=_WORDS.get(word, "linear"),
         )
+
+    def gives_up(self, failed: ActivityFailed) -> bool:
+        """Whether this error is not worth another attempt."""
+        details = failed.details
+        if not isinstance(details, ApplicationFailure):
+            return False
+        named = {each if isinstance(each, str) else each.__name__ for each in self.non_retryable}
+        return details.non_retryable or not named.isdisjoint(details.error_types)
 
     def delay_ms(self, attempt: int) -> int:
         """How long to wait after the given failed attempt (1, 2, ...)."""
@@ -80,27 +91,22 @@ async def _within_total(machine: Machine, wanted: RunActivity, policy: RetryPoli
 async def _attempts(machine: Machine, wanted: RunActivity, policy: RetryPolicy) -> str:
     attempt = 1
     while True:
+        action = replace(wanted)
         try:
-            return await _attempt(machine, wanted, policy)
+            return await _attempt(machine, action, policy)
         except ActivityTimedOut:
             raise
-        except ActivityFailed:
-            if attempt >= policy.max_attempts:
+        except ActivityFailed as failed:
+            if attempt >= policy.max_attempts or policy.gives_up(failed):
                 raise
+            progress = failed.progress or wanted.progress
+            wanted = replace(wanted, progress=progress, first_id=wanted.first_id or action.event_id)
         await machine.start_timer(StartTimer(delay_ms=policy.delay_ms(attempt)))
         attempt += 1
 
 
 async def _attempt(machine: Machine, wanted: RunActivity, policy: RetryPolicy) -> str:
-    running = machine.run_activity(
-        RunActivity(
-            name=wanted.name,
-            input=wanted.input,
-            session_id=wanted.session_id,
-            tag=wanted.tag,
-            priority=wanted.priority,
-        )
-    )
+    running = machine.run_activity(wanted)
     return await (running if policy.timeout is None else _limited(machine, running, policy.timeout))
 
 

@@ -97,7 +97,7 @@ class Schedules:
             arguments=msgspec.json.decode(called.encode(arguments)),
             timezone=_checked_zone(timezone),
             catch_up=catch_up,
-            version=version,
+            version=version or called.pinned_version,
         )
         info = await self._provider.get_instance_info(PREFIX + id)
         text = msgspec.json.encode(plan).decode()

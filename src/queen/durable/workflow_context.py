@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import random
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, TypeVarTuple, overload
 
@@ -13,7 +13,7 @@ from queen.durable.codec import decode, encode, encode_arguments
 from queen.durable.replay import action as actions
 from queen.durable.replay import syscalls
 from queen.durable.replay.machine import Machine
-from queen.durable.replay.promise import ContinueAsNew, Promise, Task, Winner, gather, race
+from queen.durable.replay.promise import ContinueAsNew, Converted, Promise, Task, Winner, gather, race
 from queen.durable.retry import RetryPolicy, run_with_retry
 from queen.durable.tracing import trace
 
@@ -43,7 +43,7 @@ class WorkflowContext:
         self.workflow_name = machine.started.name
         self.workflow_version = machine.started.orchestration_version
         self.trace_id = machine.started.trace_id
-        self.random = random.Random(f"{self.instance_id}/{self.execution_id}")  # noqa: S311 repeatable, not secret
+        self.random = random.Random(f"{self.instance_id}/{machine.seed}")  # noqa: S311 repeatable, not secret
 
     # -- calls ------------------------------------------------------------------------------------------------
 
@@ -55,11 +55,11 @@ class WorkflowContext:
         session: str | None = None,
         tag: str | None = None,
         priority: int = 0,
+        **keywords: Any,
     ) -> Promise[R]:
-        """Schedule an activity now; await the answer for its result."""
-        action = actions.RunActivity(
-            name=called.name, input=called.encode(arguments), session_id=session, tag=tag, priority=priority
-        )
+        """Schedule an activity now; await the answer for its result. Other keywords are the activity's own."""
+        text = called.encode(arguments, keywords)
+        action = actions.RunActivity(name=called.name, input=text, session_id=session, tag=tag, priority=priority)
         asked = self._machine.run_activity(action) if retry is None else run_with_retry(self._machine, action, retry)
         return self._then(asked, called.decode)
 
@@ -69,10 +69,17 @@ class WorkflowContext:
         *arguments: *Ts,
         id: str | None = None,  # noqa: A002
         version: str | None = None,
+        **keywords: Any,
     ) -> Promise[R]:
-        """Run another workflow under this one; await the answer for its result."""
+        """Run another workflow under this one; await the answer for its result.
+
+        A child that still runs when this workflow ends is cancelled. `ChildFailed` when the id is taken.
+        """
         action = actions.RunChild(
-            name=called.name, input=called.encode(arguments), orchestration_version=version, instance=id
+            name=called.name,
+            input=called.encode(arguments, keywords),
+            orchestration_version=version or called.pinned_version,
+            instance=id,
         )
         return self._then(self._machine.run_child(action), called.decode)
 
@@ -82,11 +89,15 @@ class WorkflowContext:
         *arguments: *Ts,
         id: str,  # noqa: A002
         version: str | None = None,
+        **keywords: Any,
     ) -> None:
         """Start another workflow and forget about it."""
         self._machine.tell(
             actions.StartDetached(
-                name=called.name, instance=id, input=called.encode(arguments), orchestration_version=version
+                name=called.name,
+                instance=id,
+                input=called.encode(arguments, keywords),
+                orchestration_version=version or called.pinned_version,
             )
         )
 
@@ -105,7 +116,9 @@ class WorkflowContext:
 
     def push(self, queue: str, payload: object, *, partition: str = "Default") -> None:
         """Push to a Queen queue in the same transaction that commits this turn. PostgreSQL only."""
-        self._machine.tell(actions.PushMessage(queue=queue, partition=partition, payload=encode(payload)))
+        self._machine.tell(
+            actions.PushMessage(queue=queue, partition=partition, payload=encode(payload), seed=self._machine.seed)
+        )
 
     # -- waiting ----------------------------------------------------------------------------------------------
 
@@ -193,7 +206,7 @@ class WorkflowContext:
     def uuid(self) -> uuid.UUID:
         """A new id, the same in every replay."""
         self._uuids += 1
-        return uuid.uuid5(_NAMESPACE, f"{self.instance_id}/{self.execution_id}/{self._uuids}")
+        return uuid.uuid5(_NAMESPACE, f"{self.instance_id}/{self._machine.seed}/{self._uuids}")
 
     @property
     def is_replaying(self) -> bool:
@@ -236,15 +249,12 @@ class WorkflowContext:
         """End this execution and begin the next with a fresh history; unread messages come along."""
         raise ContinueAsNew(encode_arguments(arguments), version)
 
-    def _then(self, asked: Promise[Any], convert: Callable[[Any], R]) -> Promise[R]:
-        return Task(self._scheduler, _converted(asked, convert)).start()
+    @staticmethod
+    def _then(asked: Promise[Any], convert: Callable[[Any], R]) -> Promise[R]:
+        return Converted(asked, convert)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-async def _converted(asked: Awaitable[Any], convert: Callable[[Any], R]) -> R:
-    return convert(await asked)
 
 
 def _decode_key(text: str) -> Any:

@@ -79,7 +79,7 @@ def test_many_arguments_and_none() -> None:
     assert playing.tasks[0].input == "null"
     playing.feed(playing.done(2))
     assert playing.tasks[1].input == "[1,2]"
-    with pytest.raises(TypeError, match="takes 2 arguments, 1 were given"):
+    with pytest.raises(TypeError, match="missing a required argument"):
         add.encode((1,))
 
 

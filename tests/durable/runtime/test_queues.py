@@ -92,8 +92,9 @@ async def test_messages_start_and_signal_workflows_and_workflows_push(engine: En
         results = [await client.handle(fulfil, f"order-{n}").result() for n in range(3)]
         assert results == [0, 100, 200]
         assert bridge.handed_over == 6
+    seeds = [(await provider.read(f"order-{n}"))[0].seed for n in range(3)]  # type: ignore[union-attr]
     assert sorted(await popped(engine, "shipped")) == [
-        (f"order-{n}", {"order": n}, TRACE, f"order-{n}:1:{5}:0") for n in range(3)
+        (f"order-{n}", {"order": n}, TRACE, f"order-{n}:{seeds[n]}:{5}:0") for n in range(3)
     ]
     accepted = await popped(engine, "accepted")
     assert sorted(payload["id"] for _, payload, _, _ in accepted) == [0, 1, 2]

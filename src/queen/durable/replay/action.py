@@ -54,6 +54,8 @@ class RunActivity(Action):
     session_id: str | None = None
     tag: str | None = None
     priority: int = 0
+    progress: str | None = None
+    first_id: int | None = None
 
     def matches(self, event: Event) -> bool:
         return (
@@ -75,25 +77,31 @@ class RunActivity(Action):
             session_id=self.session_id,
             tag=self.tag,
             priority=self.priority,
+            progress=self.progress,
+            first_id=self.first_id,
         )
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class StartTimer(Action):
-    """Fires at `until_ms`, or `delay_ms` after the turn that records it."""
+    """Fires at `until_ms`, or `delay_ms` after the turn that records it; `fire_at_ms` is known then."""
 
     delay_ms: int = 0
     until_ms: int | None = None
+    fire_at_ms: int | None = None
 
     def matches(self, event: Event) -> bool:
-        return isinstance(event, events.TimerCreated)
+        if not isinstance(event, events.TimerCreated):
+            return False
+        self.fire_at_ms = event.fire_at_ms
+        return True
 
     def describe(self) -> str:
         return "TimerCreated"
 
     def record(self, envelope: Envelope) -> HistoryEvent:
-        fire_at = self.until_ms if self.until_ms is not None else envelope["timestamp_ms"] + self.delay_ms
-        return events.TimerCreated(**envelope, fire_at_ms=fire_at)
+        self.fire_at_ms = self.until_ms if self.until_ms is not None else envelope["timestamp_ms"] + self.delay_ms
+        return events.TimerCreated(**envelope, fire_at_ms=self.fire_at_ms)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -262,6 +270,7 @@ class PushMessage(Action):
     queue: str
     partition: str
     payload: str
+    seed: str
 
     def matches(self, event: Event) -> bool:
         return (
@@ -275,7 +284,7 @@ class PushMessage(Action):
         return _call("MessagePushed", queue=self.queue, partition=self.partition, payload=self.payload)
 
     def record(self, envelope: Envelope) -> HistoryEvent:
-        transaction_id = f"{envelope['instance']}:{envelope['execution_id']}:{envelope['event_id']}"
+        transaction_id = f"{envelope['instance']}:{self.seed}:{envelope['event_id']}"
         return events.MessagePushed(
             **envelope,
             queue=self.queue,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from queen.durable import events, messages
-from queen.durable.events import HistoryEvent
+from queen.durable.events import ApplicationFailure, HistoryEvent
 from queen.durable.messages import OrchestratorMessage
 from queen.durable.model import OrchestrationItem
 from queen.durable.replay.action import Envelope
@@ -89,16 +89,54 @@ def open_batch(item: OrchestrationItem, *, now_ms: int, runtime_version: str) ->
     )
 
 
-def admit(batch: Batch, resolved_version: str) -> None:
-    """Turn the messages into events: foreign, repeated and unwanted completions are left out."""
+def admit(batch: Batch, resolved_version: str, seed: str | None = None) -> None:
+    """Turn the messages into events: foreign, repeated and unwanted completions are left out.
+
+    `seed` is what a new execution makes its ids from.
+    """
     if batch.beginning is not None:
-        batch.fresh.append(_started(batch.beginning, resolved_version, batch.ledger.envelope()))
+        batch.fresh.append(_started(batch.beginning, resolved_version, seed, batch.ledger.envelope()))
     filtered = _Admission(batch.history, batch.ledger.execution_id)
     for message in batch.messages:
         if filtered.wants(message):
             event = _event(message, batch.ledger)
             if event is not None:
                 batch.fresh.append(event)
+
+
+def last_event_id(batch: Batch) -> int:
+    """The id of the last event that is recorded or admitted."""
+    events_so_far = batch.fresh or batch.history
+    return events_so_far[-1].event_id if events_so_far else 0
+
+
+def open_work(history: Iterable[HistoryEvent]) -> list[tuple[type[_Cancellation], int]]:
+    """Activities and children nobody has an answer of yet, as the events that cancel them."""
+    found: dict[int, type[_Cancellation]] = {}
+    for event in history:
+        if isinstance(event, events.ActivityScheduled):
+            found[event.event_id] = events.ActivityCancelRequested
+        elif isinstance(event, events.SubOrchestrationScheduled):
+            found[event.event_id] = events.SubOrchestrationCancelRequested
+        elif isinstance(event, _Completion | _Cancellation):
+            found.pop(event.source_event_id or 0, None)
+    return [(kind, source) for source, kind in found.items()]
+
+
+def refused_children(
+    batch: Sequence[OrchestratorMessage], beginning: Beginning | None
+) -> list[messages.SubOrchestrationFailedMessage]:
+    """Answers to parents whose child cannot start: the instance exists, and is not theirs to wait for."""
+    return [
+        messages.SubOrchestrationFailedMessage(
+            instance=each.parent_instance,
+            execution_id=each.parent_execution_id or 1,
+            parent_event_id=each.parent_event_id or 0,
+            details=ApplicationFailure(message=f"an instance {each.instance!r} already exists", cause="orchestration"),
+        )
+        for each in batch
+        if isinstance(each, messages.StartMessage) and each.parent_instance is not None and each is not beginning
+    ]
 
 
 def _beginning(item: OrchestrationItem) -> Beginning | None:
@@ -123,7 +161,7 @@ def _identity(item: OrchestrationItem) -> tuple[str, str | None]:
     return item.name or "", item.version
 
 
-def _started(begin: Beginning, version: str, envelope: Envelope) -> events.OrchestrationStarted:
+def _started(begin: Beginning, version: str, seed: str | None, envelope: Envelope) -> events.OrchestrationStarted:
     continued = begin if isinstance(begin, messages.ContinueAsNewMessage) else None
     return events.OrchestrationStarted(
         **envelope,
@@ -136,6 +174,7 @@ def _started(begin: Beginning, version: str, envelope: Envelope) -> events.Orche
         carried_events=continued.carried_events if continued else (),
         initial_custom_status=continued.custom_status if continued else None,
         trace_id=begin.trace_id,
+        seed=seed,
     )
 
 

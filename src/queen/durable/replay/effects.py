@@ -19,13 +19,14 @@ PARENT_DROPPED = "parent dropped sub-orchestration future"
 class Effects:
     """Collects effects event by event. Once an execution has ended, new work other than detached starts is void."""
 
-    def __init__(self, batch: Batch, *, ended: bool) -> None:
+    def __init__(self, batch: Batch, *, ended: bool, to_children: str = PARENT_CANCELLED) -> None:
         self.tasks: list[ActivityTask] = []
         self.messages: list[OrchestratorMessage] = []
         self.cancelled: list[ActivityKey] = []
         self.pushes: list[QueuePush] = []
         self._batch = batch
         self._ended = ended
+        self._to_children = to_children
         self._started = batch.started
         self._children = {
             each.event_id: each.child_instance
@@ -126,6 +127,9 @@ class Effects:
             orchestration_name=self._batch.name,
             orchestration_version=started.orchestration_version if started else "",
             trace_id=self._trace_id,
+            progress=event.progress,
+            first_id=event.first_id,
+            seed=started.seed_at(event.first_id or event.event_id) if started else None,
         )
 
     def _start_child(self, event: events.SubOrchestrationScheduled) -> OrchestratorMessage:
@@ -172,7 +176,7 @@ class Effects:
         if source in self._new_children:
             self.messages = [each for each in self.messages if not _starts(each, source)]
             return
-        reason = PARENT_DROPPED if event.reason == "dropped_future" else PARENT_CANCELLED
+        reason = PARENT_DROPPED if event.reason == "dropped_future" else self._to_children
         self.messages.append(messages.CancelMessage(instance=child, reason=reason))
 
 

@@ -10,21 +10,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
 from queen.durable import events
-from queen.durable.errors import ActivityFailed, ChildFailed, NondeterminismDetected
+from queen.durable.errors import ActivityFailed, ChildFailed, NondeterminismDetected, OrchestrationRaised
 from queen.durable.events import ApplicationFailure, Event, Failure
 from queen.durable.model import KeyValue
 from queen.durable.replay import action as actions
 from queen.durable.replay.action import Action, describe_event
 from queen.durable.replay.inbox import Inbox
+from queen.durable.replay.inside import inside_turn
 from queen.durable.replay.keys import Keys
 from queen.durable.replay.limits import custom_status_breach, kv_breach, tag_breach
 from queen.durable.replay.promise import Cancelled, Promise, Scheduler, Task
 
 TERMINAL_REASON = "orchestration_terminal_"
 Scheduled = actions.RunActivity | actions.StartTimer | actions.RunChild
+Wait = TypeVar("Wait", actions.AwaitEvent, actions.Dequeue)
 
 
 class Entry(Protocol):
@@ -55,6 +58,7 @@ class Machine:
         self._main: Task[str] | None = None
         self._started: events.OrchestrationStarted | None = None
         self._closed: set[int] = set()
+        self._last_event_id = 0
 
     # -- what contexts read -----------------------------------------------------------------------------------
 
@@ -72,6 +76,11 @@ class Machine:
             raise NondeterminismDetected("corrupted history: it is empty")
         return self._main
 
+    @property
+    def seed(self) -> str:
+        """What ids made now are made from: the same in every replay, another in every new execution."""
+        return self.started.seed_at(self._last_event_id)
+
     # -- what contexts ask for --------------------------------------------------------------------------------
 
     def run_activity(self, action: actions.RunActivity) -> Promise[str]:
@@ -85,20 +94,21 @@ class Machine:
         return self._ask(action, lambda: self._drop(action))
 
     def start_timer(self, action: actions.StartTimer) -> Promise[None]:
-        """Schedule a timer. A dropped timer is left to fire and be ignored."""
-        return self._ask(action, None)
+        """Schedule a timer. A dropped timer is left to fire and be ignored; one awaited again is set again."""
+
+        def again() -> None:
+            delay, until = action.delay_ms, action.fire_at_ms or action.until_ms
+            self.unbound.append(actions.StartTimer(delay_ms=delay, until_ms=until, promise=action.promise))
+
+        return self._ask(action, None, again)
 
     def wait_event(self, action: actions.AwaitEvent) -> Promise[str]:
         """Wait for an external event."""
-        promise = self._ask(action, lambda: self._drop_wait(action))
-        self.inbox.wait(action)
-        return promise
+        return self._subscribe(action, self.inbox.wait)
 
     def dequeue(self, action: actions.Dequeue) -> Promise[str]:
         """Take the next message of one of the instance's queues."""
-        promise = self._ask(action, lambda: self._drop_wait(action))
-        self.inbox.dequeue(action)
-        return promise
+        return self._subscribe(action, self.inbox.dequeue)
 
     def tell(self, action: actions.StartDetached | actions.PushMessage) -> None:
         """Ask for something that has no answer."""
@@ -138,13 +148,15 @@ class Machine:
         """Feed the next event, recorded or new, and run the code as far as it goes."""
         if self._started is None and not isinstance(event, events.OrchestrationStarted):
             raise NondeterminismDetected("corrupted history: the first event is not OrchestrationStarted")
+        self._last_event_id = event.event_id
         handler = _ARRIVALS.get(type(event))
         if handler is None:
             self._bind(event)
             return
         self.now_ms = max(self.now_ms, event.timestamp_ms)
-        handler(self, event)
-        self.scheduler.drain()
+        with inside_turn():
+            handler(self, event)
+            self.scheduler.drain()
 
     def bound(self, action: Action, event_id: int) -> None:
         """The request now has an event of its own."""
@@ -169,12 +181,29 @@ class Machine:
         """Let go of the code; what its clean-up asks for or says on the way out goes nowhere."""
         self.replaying = True
         if self._main is not None:
-            self._main.close()
+            with inside_turn():
+                self._main.close()
 
-    def _ask(self, action: Action, on_cancel: Callable[[], None] | None) -> Promise[Any]:
-        action.promise = Promise(self.scheduler, on_cancel)
+    def _ask(
+        self, action: Action, on_cancel: Callable[[], None] | None, on_return: Callable[[], None] | None = None
+    ) -> Promise[Any]:
+        action.promise = Promise(self.scheduler, on_cancel, on_return)
         self.unbound.append(action)
         return action.promise
+
+    def _subscribe(self, wait: Wait, enter: Callable[[Wait], None]) -> Promise[str]:
+        """Wait from now on; a dropped wait that is awaited again is a new wait with the same promise."""
+        current = wait
+
+        def again() -> None:
+            nonlocal current
+            current = replace(wait, event_id=None, received=None)
+            self.unbound.append(current)
+            enter(current)
+
+        promise = self._ask(wait, lambda: self._drop_wait(current), again)
+        enter(wait)
+        return promise
 
     def _drop(self, target: actions.RunActivity | actions.RunChild) -> None:
         if target.event_id is None or target.event_id in self.open:
@@ -196,16 +225,21 @@ class Machine:
             return
         if getattr(event, "reason", "").startswith(TERMINAL_REASON):
             return
-        raise self._mismatch(event, head)
+        error = self.main.error
+        raise self._mismatch(event, head) from error.__cause__ or error if error is not None else None
 
     def _mismatch(self, event: Event, head: Action | None) -> NondeterminismDetected:
+        recorded = describe_event(event)
         if head is not None:
-            did = f"the code asked for {head.describe()}"
+            found = f"the code asked for {head.describe()}"
+        elif self.main.error is not None:
+            found = f"the code had raised {_raised(self.main.error)}"
         elif self.main.settled:
-            did = "the code had already finished"
+            found = "the code had already finished"
         else:
-            did = "the code asked for nothing"
-        return NondeterminismDetected(f"at event {event.event_id} history has {describe_event(event)}, but {did}")
+            found = "the code asked for nothing"
+        text = f"at event {event.event_id} history has {recorded}, but {found}"
+        return NondeterminismDetected(text, event_id=event.event_id, recorded=recorded, found=found)
 
     # -- arrivals ---------------------------------------------------------------------------------------------
 
@@ -270,6 +304,11 @@ class Machine:
 
     def _end(self, event: Event) -> None:
         self.end = event
+
+
+def _raised(error: BaseException) -> str:
+    raised = error.__cause__ if isinstance(error, OrchestrationRaised) and error.__cause__ else error
+    return f"{type(raised).__name__}: {raised}"
 
 
 def _wanted(action: Action) -> bool:

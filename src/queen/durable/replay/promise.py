@@ -36,6 +36,13 @@ class ContinueAsNew(BaseException):
         self.version = version
 
 
+class Dropped(Exception):
+    """Raised where code awaits a branch again that lost a race and was given up."""
+
+    def __init__(self) -> None:
+        super().__init__("this branch lost a race and was dropped; ask for it again instead of awaiting it again")
+
+
 class _State(Enum):
     PENDING = 0
     VALUE = 1
@@ -69,13 +76,18 @@ class Scheduler:
 
 
 class Promise(Generic[T]):
-    """One awaitable result. `on_cancel` is told when the promise is dropped before anyone read it."""
+    """One awaitable result. `on_cancel` is told when the promise is dropped before anyone read it.
 
-    __slots__ = ("_error", "_on_cancel", "_read", "_state", "_value", "_waiters", "scheduler")
+    `on_return` is told when somebody wants a dropped promise after all: it asks anew. Without it a dropped
+    promise raises `Dropped`.
+    """
 
-    def __init__(self, scheduler: Scheduler, on_cancel: Step | None = None) -> None:
+    __slots__ = ("_error", "_on_cancel", "_on_return", "_read", "_state", "_value", "_waiters", "scheduler")
+
+    def __init__(self, scheduler: Scheduler, on_cancel: Step | None = None, on_return: Step | None = None) -> None:
         self.scheduler = scheduler
         self._on_cancel = on_cancel
+        self._on_return = on_return
         self._read = False
         self._state = _State.PENDING
         self._value: T | None = None
@@ -112,12 +124,12 @@ class Promise(Generic[T]):
             assert self._error is not None, "a rejected promise carries its error"
             raise self._error
         if self._state is not _State.VALUE:
-            raise Cancelled("the result was dropped")
+            raise Dropped
         return self._value  # type: ignore[return-value]
 
     def cancel(self) -> None:
         """Drop the promise: nobody will look at its result any more. Without effect once the result was read."""
-        if self._read or self._state is _State.CANCELLED:
+        if self._read or self._state is _State.CANCELLED or (self.settled and self._on_return is None):
             return
         self._state = _State.CANCELLED
         self._waiters.clear()
@@ -126,21 +138,36 @@ class Promise(Generic[T]):
 
     def watch(self, step: Step) -> None:
         """Call `step` when settled; at the scheduler's next chance when it already is."""
-        if self.settled:
-            self.scheduler.call(step)
-        elif self.pending:
+        self._return()
+        if self.pending:
             self._waiters.append(step)
+        else:
+            self.scheduler.call(step)
 
     def unwatch(self, step: Step) -> bool:
         """Stop watching; true when nobody is left who watches."""
-        if step in self._waiters:
-            self._waiters.remove(step)
+        self._waiters = [each for each in self._waiters if each != step]
         return not self._waiters
 
+    def leave(self, step: Step) -> None:
+        """Stop watching, and drop the promise when nobody else wants it."""
+        if self.unwatch(step):
+            self.cancel()
+
     def __await__(self) -> Generator[Promise[Any], None, T]:
+        self._return()
         if self.pending:
             yield self
         return self.result()
+
+    def _return(self) -> None:
+        if self._state is not _State.CANCELLED:
+            return
+        if self._on_return is None:
+            self._state, self._error = _State.ERROR, Dropped()
+        else:
+            self._state = _State.PENDING
+            self._on_return()
 
     def _settle(self, state: _State, value: T | None, error: BaseException | None) -> None:
         if not self.pending:
@@ -170,22 +197,21 @@ class Task(Promise[T]):
     def cancel(self) -> None:
         """Drop the branch: what it waits for is dropped, and its clean-up code runs."""
         if self.pending and not self._dropped:
+            self._dropped = True
             self.interrupt(Cancelled("the branch lost a race"))
-            if self.pending:
-                self._dropped = True
 
     def interrupt(self, reason: BaseException) -> None:
         """Throw `reason` into the coroutine where it waits. Clean-up may wait again and go on."""
         awaited, self._awaiting = self._awaiting, None
-        if awaited is not None and awaited.unwatch(self._resume):
-            awaited.cancel()
+        if awaited is not None:
+            awaited.leave(self._resume)
         self._advance(reason)
 
     def close(self) -> None:
         """Forget the coroutine; whatever its clean-up raises no longer matters."""
         if self._awaiting is not None:
             self._awaiting.unwatch(self._resume)
-        with suppress(Exception):
+        with suppress(BaseException):
             self._coroutine.close()
 
     def _resume(self) -> None:
@@ -197,16 +223,18 @@ class Task(Promise[T]):
             awaited = self._coroutine.send(None) if error is None else self._coroutine.throw(error)
         except StopIteration as stop:
             self._finish(partial(self.resolve, stop.value))
-        except (Exception, Cancelled, ContinueAsNew) as raised:  # noqa: BLE001 the task's failure is its result
+        except BaseException as raised:  # noqa: BLE001 the task's failure is its result
             self._finish(partial(self.reject, raised))
         else:
             self._wait_for(awaited)
 
     def _finish(self, settle: Step) -> None:
-        if self._dropped:
-            super().cancel()
-        else:
+        if not self._dropped:
             settle()
+        elif self._waiters:
+            self.reject(Dropped())
+        else:
+            super().cancel()
 
     def _wait_for(self, awaited: object) -> None:
         if not isinstance(awaited, Promise):
@@ -221,6 +249,30 @@ class Task(Promise[T]):
         awaited.watch(self._resume)
 
 
+class Converted(Promise[T]):
+    """What another promise holds, converted; a conversion that raises is the result."""
+
+    __slots__ = ("_convert", "_source")
+
+    def __init__(self, source: Promise[Any], convert: Callable[[Any], T]) -> None:
+        super().__init__(source.scheduler, self._drop, self._watch)
+        self._source = source
+        self._convert = convert
+        self._watch()
+
+    def _watch(self) -> None:
+        self._source.watch(self._arrived)
+
+    def _drop(self) -> None:
+        self._source.leave(self._arrived)
+
+    def _arrived(self) -> None:
+        try:
+            self.resolve(self._convert(self._source.result()))
+        except BaseException as raised:  # noqa: BLE001 the failure is the result
+            self.reject(raised)
+
+
 @dataclass(frozen=True, slots=True)
 class Winner:
     """Which branch of a race came first, and its value."""
@@ -231,19 +283,27 @@ class Winner:
 
 def gather(scheduler: Scheduler, branches: Sequence[Promise[Any]], *, collect: bool) -> Promise[list[Any]]:
     """All results in order. With `collect` errors are part of the list; otherwise the first one raises."""
-    joined: Promise[list[Any]] = Promise(scheduler, on_cancel=lambda: _cancel_all(branches))
-    left = len(branches)
+    missing = dict(enumerate(branches))
 
-    def one(branch: Promise[Any]) -> None:
-        nonlocal left
-        left -= 1
+    def one(index: int) -> None:
+        branch = missing.pop(index)
         if branch.error is not None and not collect:
             joined.reject(branch.error)
-        elif left == 0:
+        elif not missing:
             joined.resolve([each.error if each.error is not None else each.result() for each in branches])
 
-    for branch in branches:
-        branch.watch(lambda branch=branch: one(branch))  # type: ignore[misc]
+    steps = [partial(one, index) for index in range(len(branches))]
+
+    def watch() -> None:
+        for index, branch in list(missing.items()):
+            branch.watch(steps[index])
+
+    def drop() -> None:
+        for index, branch in enumerate(branches):
+            branch.leave(steps[index])
+
+    joined: Promise[list[Any]] = Promise(scheduler, drop, watch)
+    watch()
     if not branches:
         joined.resolve([])
     return joined
@@ -251,7 +311,6 @@ def gather(scheduler: Scheduler, branches: Sequence[Promise[Any]], *, collect: b
 
 def race(scheduler: Scheduler, branches: Sequence[Promise[Any]]) -> Promise[Winner]:
     """The first branch to settle wins; when several are ready, the first by position. Others are dropped."""
-    finished: Promise[Winner] = Promise(scheduler, on_cancel=lambda: _cancel_all(branches))
 
     def decide() -> None:
         if not finished.pending:
@@ -259,17 +318,20 @@ def race(scheduler: Scheduler, branches: Sequence[Promise[Any]]) -> Promise[Winn
         index, winner = next((n, each) for n, each in enumerate(branches) if each.settled)
         for loser in branches:
             if loser is not winner:
-                loser.cancel()
+                loser.leave(decide)
         if winner.error is not None:
             finished.reject(winner.error)
         else:
             finished.resolve(Winner(index, winner.result()))
 
-    for branch in branches:
-        branch.watch(decide)
+    def watch() -> None:
+        for branch in branches:
+            branch.watch(decide)
+
+    def drop() -> None:
+        for branch in branches:
+            branch.leave(decide)
+
+    finished: Promise[Winner] = Promise(scheduler, drop, watch)
+    watch()
     return finished
-
-
-def _cancel_all(branches: Sequence[Promise[Any]]) -> None:
-    for branch in branches:
-        branch.cancel()

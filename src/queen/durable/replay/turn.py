@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 
 from queen.durable import events
-from queen.durable.errors import NondeterminismDetected
+from queen.durable.errors import NondeterminismDetected, OrchestrationRaised
 from queen.durable.events import ApplicationFailure, ConfigurationFailure, Failure, HistoryEvent
+from queen.durable.failures import failure_of
 from queen.durable.model import ExecutionMetadata, KeyValue, TurnCommit
 from queen.durable.replay import syscalls
 from queen.durable.replay.action import Action, AwaitEvent, Envelope, RunActivity
-from queen.durable.replay.arrivals import Batch, Ledger
-from queen.durable.replay.effects import Effects
+from queen.durable.replay.arrivals import Batch, Ledger, last_event_id, open_work, refused_children
+from queen.durable.replay.effects import PARENT_CANCELLED, Effects
 from queen.durable.replay.limits import MAX_ROUNDS
 from queen.durable.replay.machine import TERMINAL_REASON, Entry, Machine
 from queen.durable.replay.promise import Cancelled, ContinueAsNew
@@ -71,8 +72,16 @@ def run_turn(batch: Batch, entry: Entry, *, kv: Mapping[str, KeyValue], new_guid
 
 
 def fail_turn(batch: Batch, details: Failure) -> Turn:
-    """End the instance without running its code (poisoned, or refused by the store)."""
-    delta = [*batch.fresh, events.OrchestrationFailed(**batch.ledger.envelope(), details=details)]
+    """End the instance without running its code: poisoned, refused by the store, or forced to end.
+
+    Its open activities and children are cancelled.
+    """
+    batch.ledger.last_event_id = last_event_id(batch)
+    reason = f"{TERMINAL_REASON}failed"
+    delta = list(batch.fresh)
+    for kind, source in open_work([*batch.history, *batch.fresh]):
+        delta.append(kind(**batch.ledger.envelope(), source_event_id=source, reason=reason))
+    delta.append(events.OrchestrationFailed(**batch.ledger.envelope(), details=details))
     outcome = Failed(details)
     return Turn(outcome, _commit(batch, None, delta, outcome))
 
@@ -128,7 +137,7 @@ class _Recorder:
                 external = isinstance(wait, AwaitEvent)
                 kind = events.ExternalSubscribedCancelled if external else events.QueueSubscriptionCancelled
                 self._cancel(kind, wait, reason)
-        if self._machine.cancel_reason is not None:
+        if not isinstance(outcome, Continued):
             for child in self._machine.open_children():
                 if self._is_recorded(child, kept):
                     self._cancel(events.SubOrchestrationCancelRequested, child, reason)
@@ -168,7 +177,9 @@ def _outcome(machine: Machine) -> Outcome:
         return Continued(error.input, error.version)
     if isinstance(error, Cancelled):
         return Failed(ApplicationFailure(message=error.reason, cause="cancelled"))
-    return Failed(ApplicationFailure(message=str(error), cause="orchestration"))
+    if isinstance(error, OrchestrationRaised):
+        return Failed(failure_of(error.__cause__ or error, str(error), "orchestration"))
+    return Failed(failure_of(error, f"{type(error).__name__}: {error}", "panicked"))
 
 
 def _terminal(outcome: Completed | Failed | Continued, envelope: Envelope) -> HistoryEvent:
@@ -182,7 +193,7 @@ def _terminal(outcome: Completed | Failed | Continued, envelope: Envelope) -> Hi
 
 
 def _commit(batch: Batch, machine: Machine | None, delta: Sequence[HistoryEvent], outcome: Outcome) -> TurnCommit:
-    effects = Effects(batch, ended=outcome is not None)
+    effects = Effects(batch, ended=outcome is not None, to_children=_to_children(outcome))
     for event in delta:
         effects.add(event)
     if outcome is not None:
@@ -193,11 +204,26 @@ def _commit(batch: Batch, machine: Machine | None, delta: Sequence[HistoryEvent]
         execution_id=batch.ledger.execution_id,
         history_delta=tuple(delta),
         worker_items=tuple(effects.tasks),
-        orchestrator_items=tuple(effects.messages),
+        orchestrator_items=(*refused_children(batch.messages, batch.beginning), *effects.messages),
         metadata=_metadata(batch, outcome),
         cancelled_activities=tuple(effects.cancelled),
         pushes=tuple(effects.pushes),
     )
+
+
+def _to_children(outcome: Outcome) -> str:
+    match outcome:
+        case Completed():
+            return "parent completed"
+        case Failed(details) if not is_cancelled(details):
+            return "parent failed"
+        case _:
+            return PARENT_CANCELLED
+
+
+def is_cancelled(details: Failure) -> bool:
+    """Whether an instance that ended like this was cancelled."""
+    return isinstance(details, ApplicationFailure) and details.cause == "cancelled"
 
 
 def _metadata(batch: Batch, outcome: Outcome) -> ExecutionMetadata:

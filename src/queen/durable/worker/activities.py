@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from queen.durable import messages
 from queen.durable.activity_context import ActivityContext, activity_context
 from queen.durable.codec import dump, load
 from queen.durable.events import ApplicationFailure, Failure, PoisonFailure
+from queen.durable.failures import failure_of
 from queen.durable.messages import ActivityTask, OrchestratorMessage
 from queen.durable.model import ActivityKey, LockedTask, SessionConfig
 from queen.durable.provider import Provider, ProviderError
@@ -20,6 +20,7 @@ from queen.durable.replay.syscalls import GET_KV_VALUE
 from queen.durable.worker import retries
 from queen.durable.worker.counters import Counters
 from queen.durable.worker.crash import CrashPoints
+from queen.durable.worker.outcomes import Outcome, call_async, call_sync
 from queen.durable.worker.renewal import Renewal
 from queen.durable.worker.running import RunningActivities
 from queen.durable.worker.settings import WorkerSettings, renewal_interval
@@ -136,26 +137,41 @@ class ActivityLoop(SlotLoop[LockedTask]):
                 raise
             await self._report(item, context, call)
 
-    async def _let_go(self, call: asyncio.Future[str]) -> None:
+    async def _let_go(self, call: asyncio.Future[Outcome]) -> None:
         await asyncio.wait((call,), timeout=self._settings.cancellation_grace_ms / 1000)
         if not call.done():
             _log.warning("an activity goes on after it was cancelled; its result will be ignored")
 
-    async def _report(self, item: LockedTask, context: ActivityContext, call: asyncio.Future[str]) -> None:
-        error = asyncio.CancelledError() if call.cancelled() else call.exception()
+    async def _report(self, item: LockedTask, context: ActivityContext, call: asyncio.Future[Outcome]) -> None:
+        ended = Outcome(error=asyncio.CancelledError()) if call.cancelled() else call.result()
         self._crash.reach("activity.before_ack")
-        if error is None:
-            await self._finish(item, _completed(item.task, call.result()), None, context)
+        if ended.error is None:
+            await self._finish(item, _completed(item.task, ended.result), None, context)
         else:
-            text = f"Activity '{item.task.name}' call failed: {type(error).__name__}: {error}"
-            details = ApplicationFailure(message=text)
+            details = self._failure(item, context, ended.error)
             await self._finish(item, _failed(item.task, details), details)
         self._crash.reach("activity.after_ack")
 
-    def _call(self, activity: RegisteredActivity, context: ActivityContext, text: str) -> asyncio.Future[str]:
+    def _failure(self, item: LockedTask, context: ActivityContext, error: BaseException) -> ApplicationFailure:
+        task = item.task
+        _log.warning(
+            "activity %r of %s (step %d, attempt %d) raised %s: %s",
+            task.name,
+            task.instance,
+            task.activity_id,
+            item.attempt,
+            type(error).__name__,
+            error,
+            exc_info=error,
+            extra={"instance_id": task.instance, "execution_id": task.execution_id, "orchestration": task.name},
+        )
+        text = f"Activity '{task.name}' call failed: {type(error).__name__}: {error}"
+        return failure_of(error, text, progress=context.progress_text)
+
+    def _call(self, activity: RegisteredActivity, context: ActivityContext, text: str) -> asyncio.Future[Outcome]:
         if activity.is_async:
-            return asyncio.create_task(_call_async(activity, context, text))
-        return self._threads.run(_call_sync, activity, context, text)
+            return asyncio.create_task(call_async(activity, context, text))
+        return self._threads.run(call_sync, activity, context, text)
 
     async def _finish(
         self,
@@ -218,21 +234,6 @@ class ActivityLoop(SlotLoop[LockedTask]):
             await self._provider.abandon_work_item(item.token, ignore_attempt=True)
         except ProviderError:
             return
-
-
-async def _call_async(activity: RegisteredActivity, context: ActivityContext, text: str) -> str:
-    made = activity.call(context, text)
-    return await made if inspect.isawaitable(made) else made
-
-
-def _call_sync(activity: RegisteredActivity, context: ActivityContext, text: str) -> str:
-    try:
-        made = activity.call(context, text)
-    except (KeyboardInterrupt, SystemExit) as panic:
-        raise RuntimeError(f"{type(panic).__name__}: {panic}") from panic
-    if not isinstance(made, str):
-        raise TypeError("a sync activity returned an awaitable; declare it with async def")
-    return made
 
 
 def _completed(task: ActivityTask, result: str) -> OrchestratorMessage:

@@ -121,5 +121,7 @@ class Threads:
                 continue
             if error is None:
                 future.set_result(result)
+            elif isinstance(error, StopIteration):  # which a future does not take
+                future.set_exception(RuntimeError(f"StopIteration: {error}"))
             else:
                 future.set_exception(error)

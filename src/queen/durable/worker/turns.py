@@ -8,11 +8,12 @@ import uuid
 from collections.abc import Sequence
 
 from queen.durable import events
-from queen.durable.events import ApplicationFailure, Failure, InfrastructureFailure, PoisonFailure
+from queen.durable.events import Failure, InfrastructureFailure, PoisonFailure
+from queen.durable.failures import failure_of
 from queen.durable.model import ExecutionMetadata, OrchestrationItem, TurnCommit
 from queen.durable.provider import Provider, ProviderError
 from queen.durable.registry import DEFAULT_VERSION, RegisteredOrchestration, Registry
-from queen.durable.replay.arrivals import Batch, admit, open_batch
+from queen.durable.replay.arrivals import Batch, admit, open_batch, refused_children
 from queen.durable.replay.turn import Completed, Continued, Failed, Turn, fail_turn, run_turn
 from queen.durable.worker import retries
 from queen.durable.worker.counters import Counters
@@ -100,7 +101,7 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
         await self._take_turn(item, batch, orchestration)
 
     async def _take_turn(self, item: OrchestrationItem, batch: Batch, orchestration: RegisteredOrchestration) -> None:
-        admit(batch, orchestration.version)
+        admit(batch, orchestration.version, uuid.uuid4().hex[:16])
         self._crash.reach("turn.before")
         turn = await self._threads.run(_guarded_turn, batch, orchestration, item)
         self._crash.reach("turn.before_ack")
@@ -111,7 +112,11 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
         if item.is_new and item.messages:
             await self._provider.abandon_orchestration_item(item.token, delay_ms=_UNREADABLE_DELAY_MS)
             return
-        commit = TurnCommit(execution_id=item.execution_id, dead_letters=item.undecodable)
+        commit = TurnCommit(
+            execution_id=item.execution_id,
+            orchestrator_items=tuple(refused_children(item.messages, None)),
+            dead_letters=item.undecodable,
+        )
         await self._commit(item.token, commit)
 
     async def _unregistered(self, item: OrchestrationItem, batch: Batch) -> None:
@@ -228,8 +233,10 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
 def _guarded_turn(batch: Batch, orchestration: RegisteredOrchestration, item: OrchestrationItem) -> Turn:
     try:
         return run_turn(batch, orchestration.entry, kv=item.kv, new_guid=lambda: str(uuid.uuid4()))
-    except (KeyboardInterrupt, SystemExit) as panic:
-        return fail_turn(batch, ApplicationFailure(message=f"{type(panic).__name__}: {panic}", cause="panicked"))
+    except Exception:
+        raise
+    except BaseException as panic:  # noqa: BLE001 it would end the thread, or look like the end of the worker
+        return fail_turn(batch, failure_of(panic, f"{type(panic).__name__}: {panic}", "panicked"))
 
 
 def _with_dead_letters(commit: TurnCommit, item: OrchestrationItem) -> TurnCommit:
