@@ -164,3 +164,36 @@ def test_an_unknown_workflow_is_exit_code_3(store: str, arguments: list[str]) ->
     answer = run(store, *arguments)
     assert answer.exit_code == 3
     assert "queen: workflow 'nobody' is not known" in answer.output
+
+
+def work_until(url: str, **wanted: str) -> None:
+    async def work() -> None:
+        async with (
+            await open_provider(url) as provider,
+            Worker(provider, workflows=[waits, rounds], activities=[double, fails]),
+        ):
+            await eventually(lambda: _stand(provider, wanted))
+
+    asyncio.run(work())
+
+
+async def _stand(provider: Any, wanted: dict[str, str]) -> bool:
+    found = {each.instance: each.status for each in (await provider.list_instances()).instances}
+    return wanted.items() <= found.items()
+
+
+def test_a_workflow_is_made_to_end_and_run_again(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("queen.durable.instances._PATIENCE_SECONDS", 0.05)
+    assert run(store, "cancel", "first", "--force", "--reason", "enough").exit_code == 0
+    work_until(store, first="Cancelled")
+    assert run(store, "ls", "--status", "Cancelled", output="json").output.count('"id":"first"') == 1
+    assert json.loads(run(store, "retry", "first", output="json").output) == {"id": "first", "takenUp": False}
+    run(store, "raise", "first", "go", "--data", "5")
+    work_until(store, first="Completed")
+    assert finish(store) == 13
+    refused = run(store, "retry", "first")
+    assert (refused.exit_code, "is Completed" in refused.stderr) == (4, True)
+    assert run(store, "reset", "first", "--yes").output == "first\n"
+    assert run(store, "fork", "second", "--id", "third", "--from", "2").output == "third\n"
+    work_until(store, first="Completed", third="Completed")
+    assert "there is no step 99" in run(store, "reset", "first", "--from", "99", "--yes").stderr

@@ -143,7 +143,7 @@ def test_cancelling(http: httpx2.Client, body: dict[str, str] | None) -> None:
     reach(http, workflow, "Running")
     assert http.post(f"{BASE}/{workflow}/cancel", json=body).json() == {"success": True, "id": workflow}
     reason = body["reason"] if body else "cancelled by client"
-    assert reach(http, workflow, "Failed")["workflow"]["error"] == f"canceled: {reason}"
+    assert reach(http, workflow, "Cancelled")["workflow"]["error"] == f"canceled: {reason}"
 
 
 def test_a_failure_tells_its_error(http: httpx2.Client) -> None:
@@ -312,3 +312,36 @@ def test_a_broker_does_not_load_what_runs_workflows() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "queen.durable.admin" in loaded
     assert {"queen.durable.worker", "queen.durable.sync", "queen.durable.providers.sqlite"}.isdisjoint(loaded)
+
+
+def test_a_failed_workflow_is_retried_reset_and_forked(http: httpx2.Client) -> None:
+    failed = start(http, "break_down")
+    reach(http, failed, "Failed")
+    assert http.post(f"{BASE}/{failed}/retry").json() == {"id": failed, "takenUp": True}
+    wait_for(lambda: len(http.get(f"{BASE}/{failed}").json()["executions"]) == 2)
+    done = start(http, "greet", input="Ann")
+    reach(http, done, "Completed")
+    step = next(each["eventId"] for each in http.get(f"{BASE}/{done}").json()["timeline"] if each["label"] == "say")
+    forked = http.post(f"{BASE}/{done}/fork", json={"id": f"{done}-fork", "fromStep": step})
+    assert (forked.status_code, forked.json()) == (201, {"id": f"{done}-fork", "takenUp": False})
+    assert reach(http, f"{done}-fork", "Completed")["workflow"]["output"] == "Hello, Ann!"
+    assert http.post(f"{BASE}/{done}/reset", json={"fromStep": step}).json() == {"id": done, "takenUp": True}
+    assert reach(http, done, "Completed")["workflow"]["executionId"] == 2
+
+
+def test_what_cannot_be_run_again_is_refused(http: httpx2.Client) -> None:
+    done = start(http, "greet", input="Bo")
+    reach(http, done, "Completed")
+    retried = http.post(f"{BASE}/{done}/retry")
+    assert (retried.status_code, retried.json()["code"]) == (409, "NOTHING_TO_RETRY")
+    reset = http.post(f"{BASE}/{done}/reset", json={"fromStep": 999})
+    assert (reset.status_code, reset.json()["code"]) == (400, "STEP_NOT_FOUND")
+    assert http.post(f"{BASE}/{done}/reset", json={"fromStep": 1}).json()["code"] == "INVALID_FROM_STEP"
+    assert http.post(f"{BASE}/nobody/fork").json()["code"] == "WORKFLOW_NOT_FOUND"
+
+
+def test_a_workflow_is_made_to_end(http: httpx2.Client) -> None:
+    workflow = start(http, "approve")
+    reach(http, workflow, "Running")
+    http.post(f"{BASE}/{workflow}/cancel", json={"reason": "at once", "force": True})
+    assert reach(http, workflow, "Cancelled")["workflow"]["error"] == "canceled: at once"

@@ -10,18 +10,18 @@ from contextlib import nullcontext
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 import msgspec
 
 from queen import config
 from queen.db.embedded import EmbeddedServer
-from queen.durable.admin import WorkflowAdmin, WorkflowDetail, WorkflowSummary
+from queen.durable.admin import Begun, WorkflowAdmin, WorkflowDetail, WorkflowSummary
 from queen.durable.definition import Workflow
 from queen.durable.errors import DurableError, NondeterminismDetected, WorkflowNotFound
 from queen.durable.events import HistoryEvent, OrchestrationStarted
-from queen.durable.model import InstanceQuery
+from queen.durable.model import ExecutionStatus, InstanceQuery
 from queen.durable.provider import Provider, ProviderError
 from queen.durable.replay.check import check_replay
 from queen.durable.stores import open_provider
@@ -29,7 +29,7 @@ from queen.durable.timeline import draw
 
 T = TypeVar("T")
 
-STATUSES = ["Running", "Completed", "Failed", "ContinuedAsNew"]
+STATUSES = list(get_args(ExecutionStatus))
 NOT_FOUND, REFUSED, UNAVAILABLE = 3, 4, 5
 
 
@@ -133,7 +133,7 @@ def show(store: Store, id: str) -> None:  # noqa: A002
     for key, value in sorted(found.keys.items()):
         click.echo(f"key       {key} = {json.dumps(value)}")
     click.echo()
-    running = now_ms if found.workflow.status == "Running" else None
+    running = now_ms if found.workflow.status in ("Running", "Parked") else None
     for line in draw(found.timeline, now_ms=running):
         click.echo(line)
 
@@ -188,10 +188,51 @@ def start(
 @command.command()
 @click.argument("id")
 @click.option("--reason", help="Shown as the workflow's error.")
+@click.option("--force", is_flag=True, help="End it without asking its code; nothing is cleaned up.")
 @click.pass_obj
-def cancel(store: Store, id: str, reason: str | None) -> None:  # noqa: A002
+def cancel(store: Store, id: str, reason: str | None, *, force: bool) -> None:  # noqa: A002
     """Ask a workflow to end; it may clean up first."""
-    store.run(lambda provider: WorkflowAdmin(provider).cancel(id, reason))
+    store.run(lambda provider: WorkflowAdmin(provider).cancel(id, reason, force=force))
+
+
+@command.command()
+@click.argument("id")
+@click.option("--version", help="Run it in this version of the code.")
+@click.pass_obj
+def retry(store: Store, id: str, version: str | None) -> None:  # noqa: A002
+    """Try a parked workflow at once, or run what failed last of a failed or cancelled one again."""
+    _tell(store, store.run(lambda provider: WorkflowAdmin(provider).retry(id, version=version)))
+
+
+_FROM = click.option("--from", "step", type=click.IntRange(min=2), help="The number of a step, as `show` has it.")
+
+
+@command.command()
+@click.argument("id")
+@_FROM
+@click.option("--version", help="Run it in this version of the code.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def reset(store: Store, id: str, step: int | None, version: str | None, *, yes: bool) -> None:  # noqa: A002
+    """Run a workflow again from a step, or from its start; what was finished before that is not run again."""
+    if not yes:
+        click.confirm(f"Run {id} again from {'its start' if step is None else f'step {step}'}?", abort=True)
+    _tell(store, store.run(lambda provider: WorkflowAdmin(provider).reset(id, from_step=step, version=version)))
+
+
+@command.command()
+@click.argument("id")
+@_FROM
+@click.option("--id", "new_id", help="The id of the new workflow; default: a new one.")
+@click.option("--version", help="Run it in this version of the code.")
+@click.pass_obj
+def fork(store: Store, id: str, step: int | None, new_id: str | None, version: str | None) -> None:  # noqa: A002
+    """Start another workflow that goes on from a step of this one; without a step, from its last failure."""
+    _tell(store, store.run(lambda provider: WorkflowAdmin(provider).fork(id, new_id, from_step=step, version=version)))
+
+
+def _tell(store: Store, begun: Begun) -> None:
+    click.echo(msgspec.json.encode(begun).decode() if store.as_json else begun.id)
 
 
 @command.command(name="raise")

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
         DurableError,
         NondeterminismDetected,
         NonRetryable,
+        NothingToRetry,
+        QueryNotFound,
         RegistrationError,
+        StepNotFound,
+        UpdateRefused,
         WorkflowCancelled,
         WorkflowFailed,
         WorkflowNotFound,
@@ -55,7 +59,9 @@ if TYPE_CHECKING:
         TagFilter,
     )
     from queen.durable.sync.runtime import MetricsSnapshot, Runtime, RuntimeOptions
+    from queen.durable.sync_client import SyncWorkflowClient, SyncWorkflowHandle
     from queen.durable.tracing import init_tracing
+    from queen.durable.updates import Update
     from queen.durable.worker import CrashPoints, WorkerSettings
     from queen.durable.worker.worker import Worker
     from queen.durable.workflow_context import WorkflowContext
@@ -68,8 +74,8 @@ _HOME = {
     "queen.durable.definition": ("Activity", "Workflow", "activity", "workflow"),
     "queen.durable.errors": (
         "ActivityFailed", "ActivityTimedOut", "CallFailed", "ChildFailed", "DirectCall", "DurableError",
-        "NonRetryable", "NondeterminismDetected", "RegistrationError", "WorkflowCancelled", "WorkflowFailed",
-        "WorkflowNotFound", "WorkflowTimedOut",
+        "NonRetryable", "NondeterminismDetected", "NothingToRetry", "QueryNotFound", "RegistrationError",
+        "StepNotFound", "UpdateRefused", "WorkflowCancelled", "WorkflowFailed", "WorkflowNotFound", "WorkflowTimedOut",
     ),
     "queen.durable.provider": ("Provider", "ProviderError"),
     "queen.durable.replay.limits": ("MAX_KV_KEYS", "MAX_KV_VALUE_BYTES", "MAX_TAG_NAME_BYTES"),
@@ -78,6 +84,8 @@ _HOME = {
     "queen.durable.schedules": ("Schedules",),
     "queen.durable.stores": ("open_provider",),
     "queen.durable.sync.client": ("Client",),
+    "queen.durable.sync_client": ("SyncWorkflowClient", "SyncWorkflowHandle"),
+    "queen.durable.updates": ("Update",),
     "queen.durable.sync.providers": ("PostgresProvider", "SqliteProvider"),
     "queen.durable.sync.records": (
         "MAX_WORKER_TAGS", "DeleteInstanceResult", "Event", "ExecutionInfo", "InstanceFilter", "InstanceInfo",
@@ -96,10 +104,11 @@ __all__ = [
     "MAX_KV_KEYS", "MAX_KV_VALUE_BYTES", "MAX_TAG_NAME_BYTES", "MAX_WORKER_TAGS", "Activity", "ActivityContext",
     "ActivityFailed", "ActivityTimedOut", "CallFailed", "Cancelled", "ChildFailed", "Client", "CrashPoints",
     "DeleteInstanceResult", "DirectCall", "Dropped", "DurableError", "Event", "ExecutionInfo", "InstanceFilter",
-    "InstanceInfo", "InstanceTree", "MetricsSnapshot", "NonRetryable", "NondeterminismDetected",
+    "InstanceInfo", "InstanceTree", "MetricsSnapshot", "NonRetryable", "NondeterminismDetected", "NothingToRetry",
     "OrchestrationContext", "OrchestrationResult", "PostgresProvider", "Provider", "ProviderError", "PruneOptions",
-    "PruneResult", "QueueDepths", "RegistrationError", "RetryPolicy", "Runtime", "RuntimeOptions", "ScheduledTask",
-    "Schedules", "SqliteProvider", "SystemMetrics", "SystemStats", "TagFilter", "Winner", "Worker", "WorkerSettings",
+    "PruneResult", "QueryNotFound", "QueueDepths", "RegistrationError", "RetryPolicy", "Runtime", "RuntimeOptions",
+    "ScheduledTask", "Schedules", "SqliteProvider", "StepNotFound", "SyncWorkflowClient", "SyncWorkflowHandle",
+    "SystemMetrics", "SystemStats", "TagFilter", "Update", "UpdateRefused", "Winner", "Worker", "WorkerSettings",
     "Workflow", "WorkflowCancelled", "WorkflowClient", "WorkflowContext", "WorkflowFailed", "WorkflowHandle",
     "WorkflowNotFound", "WorkflowTimedOut", "activity", "init_tracing", "open_provider", "parse_result", "workflow",
 ]  # fmt: skip

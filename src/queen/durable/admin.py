@@ -13,6 +13,7 @@ from queen.durable.events import encode_event
 from queen.durable.instances import Instances
 from queen.durable.model import ExecutionInfo, InstanceInfo, InstanceQuery, PruneCounts, PruneOptions
 from queen.durable.provider import Provider
+from queen.durable.replay.keys import ANSWER_PREFIX
 from queen.durable.timeline import Span, spans
 
 
@@ -75,6 +76,13 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     accepted: bool
 
 
+class Begun(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The answer to a retry, reset or fork; one that no worker has taken up yet is taken up by the next."""
+
+    id: str
+    taken_up: bool
+
+
 class WorkflowAdmin:
     """Look at and steer the instances of one store."""
 
@@ -95,7 +103,7 @@ class WorkflowAdmin:
             workflow=_summary(info),
             executions=[_execution(each) for each in await self._provider.list_executions(instance)],
             tree=list((await self._provider.get_instance_tree(instance)).ids),
-            keys={key: load(each.value) for key, each in keys.items()},
+            keys={key: load(each.value) for key, each in keys.items() if not key.startswith(ANSWER_PREFIX)},
             timeline=spans(await self._provider.read(instance)),
         )
 
@@ -143,10 +151,32 @@ class WorkflowAdmin:
         await self._info(instance)
         await self._instances.enqueue_event(instance, queue, encode(data))
 
-    async def cancel(self, instance: str, reason: str | None = None) -> None:
-        """Ask an instance to end."""
+    async def cancel(self, instance: str, reason: str | None = None, *, force: bool = False) -> None:
+        """Ask an instance to end; `force` ends it without asking its code."""
         await self._info(instance)
-        await self._instances.cancel(instance, reason)
+        await self._instances.cancel(instance, reason, force=force)
+
+    async def retry(self, instance: str, *, version: str | None = None) -> Begun:
+        """Try a parked instance at once, or run what failed last of a failed or cancelled one again."""
+        return Begun(id=instance, taken_up=await self._instances.retry(instance, version=version))
+
+    async def reset(self, instance: str, *, from_step: int | None = None, version: str | None = None) -> Begun:
+        """Begin a new execution from a step of the current one, or from its start."""
+        taken_up = await self._instances.reset(instance, from_step=from_step, version=version)
+        return Begun(id=instance, taken_up=taken_up)
+
+    async def fork(
+        self,
+        instance: str,
+        new_id: str | None = None,
+        *,
+        from_step: int | None = None,
+        version: str | None = None,
+    ) -> Begun:
+        """Start another instance that goes on from a step of this one."""
+        new = new_id or str(uuid.uuid4())
+        await self._instances.fork(instance, new, from_step=from_step, version=version)
+        return Begun(id=new, taken_up=False)
 
     async def prune(self, instance: str, keep_last: int | None = None) -> PruneCounts:
         """Delete old executions of one instance."""
@@ -161,7 +191,7 @@ class WorkflowAdmin:
 
 
 def _summary(info: InstanceInfo) -> WorkflowSummary:
-    failed = info.status == "Failed"
+    failed = info.status in ("Failed", "Cancelled", "Parked")
     return WorkflowSummary(
         id=info.instance,
         name=info.name,

@@ -9,9 +9,11 @@ from typing import Any, Generic, TypeVar, TypeVarTuple, overload
 
 from queen.durable.codec import decode, encode, encode_arguments
 from queen.durable.definition import Workflow
-from queen.durable.errors import WorkflowCancelled, WorkflowFailed, WorkflowNotFound, WorkflowTimedOut
+from queen.durable.errors import UpdateRefused, WorkflowCancelled, WorkflowFailed, WorkflowNotFound, WorkflowTimedOut
 from queen.durable.instances import Instances, InstanceState
+from queen.durable.messages import Reuse
 from queen.durable.provider import Provider
+from queen.durable.updates import Request, update_queue
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
@@ -27,8 +29,11 @@ class WorkflowHandle(Generic[R]):
         instances: Instances,
         called: Workflow[R, *tuple[Any, ...]] | None,
         id: str,  # noqa: A002
+        *,
+        started: bool = False,
     ) -> None:
         self.id = id
+        self._started = started
         self._instances = instances
         self._workflow = called
 
@@ -38,11 +43,10 @@ class WorkflowHandle(Generic[R]):
         `WorkflowNotFound` when no instance of this id has begun in that time.
         """
         state = await self._ended(_seconds(timeout))
+        if state.status == "Cancelled":
+            raise WorkflowCancelled((state.error or "").removeprefix(_CANCELLED_PREFIX))
         if state.status == "Failed":
-            text = state.error or ""
-            if text.startswith(_CANCELLED_PREFIX):
-                raise WorkflowCancelled(text.removeprefix(_CANCELLED_PREFIX))
-            raise WorkflowFailed(text, await self._instances.failure(self.id))
+            raise WorkflowFailed(state.error or "", await self._instances.failure(self.id))
         if self._workflow is None:
             value: R = decode(state.output or "null", Any)
             return value
@@ -53,9 +57,12 @@ class WorkflowHandle(Generic[R]):
             return await self._instances.wait(self.id, timeout)
         except WorkflowTimedOut:
             state = await self._instances.state(self.id)
+        if state.status == "NotFound" and self._started:
+            raise WorkflowTimedOut(f"workflow {self.id!r} was not begun by a worker within {timeout:g} s")
         if state.status == "NotFound":
             raise WorkflowNotFound(f"workflow {self.id!r} is not known: never started, or not begun by a worker yet")
-        raise WorkflowTimedOut(f"workflow {self.id!r} did not end within {timeout:g} s: it is {state.status}")
+        why = f": {state.error}" if state.error else ""
+        raise WorkflowTimedOut(f"workflow {self.id!r} did not end within {timeout:g} s: it is {state.status}{why}")
 
     async def state(self) -> InstanceState:
         """Where the instance stands; `WorkflowNotFound` when it has not begun."""
@@ -88,9 +95,56 @@ class WorkflowHandle(Generic[R]):
         """Send to a queue the workflow reads with `ctx.receive`; `False` when `dedup_id` was seen before."""
         return await self._instances.enqueue_event(self.id, queue, encode(data), dedup_id=dedup_id)
 
-    async def cancel(self, reason: str | None = None) -> None:
-        """Ask the workflow to end; it may clean up first."""
-        await self._instances.cancel(self.id, reason)
+    async def update(
+        self,
+        name: str,
+        data: object = None,
+        *,
+        timeout: timedelta | float = 30.0,
+        update_id: str | None = None,
+    ) -> Any:
+        """Send an update the workflow takes with `ctx.update`, and wait for its answer.
+
+        `UpdateRefused` when it refuses, or ends without an answer. The same `update_id` again is the same update.
+        """
+        request = Request(update_id or str(uuid.uuid4()), data)
+        await self._instances.enqueue_event(self.id, update_queue(name), encode(request), dedup_id=request.id)
+        answer = await self._instances.wait_for_answer(self.id, request.id, _seconds(timeout))
+        if answer.refused is not None:
+            raise UpdateRefused(answer.refused)
+        return answer.value
+
+    async def query(self, name: str, *arguments: object) -> Any:
+        """Ask the workflow's code, as it stands after its last turn; it answers by `ctx.on_query`.
+
+        The history is replayed in this process, so no worker is needed and nothing is changed.
+        """
+        if self._workflow is None:
+            raise TypeError("a query needs the workflow's code: make the handle with the workflow, not with its name")
+        return await self._instances.query(self.id, self._workflow.entry, name, arguments)
+
+    async def cancel(self, reason: str | None = None, *, force: bool = False) -> None:
+        """Ask the workflow to end; it may clean up first. `force` ends it without asking its code."""
+        await self._instances.cancel(self.id, reason, force=force)
+
+    async def retry(self, *, version: str | None = None) -> bool:
+        """Try a parked workflow at once, or run what failed last again; see `Instances.retry`."""
+        return await self._instances.retry(self.id, version=version)
+
+    async def reset(self, *, from_step: int | None = None, version: str | None = None) -> bool:
+        """Begin a new execution from a step, or from the start; see `Instances.reset`."""
+        return await self._instances.reset(self.id, from_step=from_step, version=version)
+
+    async def fork(
+        self,
+        id: str,  # noqa: A002
+        *,
+        from_step: int | None = None,
+        version: str | None = None,
+    ) -> WorkflowHandle[R]:
+        """Another instance that goes on from a step of this one, which stays as it is; see `Instances.fork`."""
+        await self._instances.fork(self.id, id, from_step=from_step, version=version)
+        return WorkflowHandle(self._instances, self._workflow, id, started=True)
 
 
 class WorkflowClient:
@@ -108,6 +162,7 @@ class WorkflowClient:
         version: str | None = None,
         delay: timedelta | float = 0.0,
         trace_id: str | None = None,
+        reuse: Reuse = "never",
         **keywords: Any,
     ) -> WorkflowHandle[R]: ...
     @overload
@@ -119,6 +174,7 @@ class WorkflowClient:
         version: str | None = None,
         delay: timedelta | float = 0.0,
         trace_id: str | None = None,
+        reuse: Reuse = "never",
     ) -> WorkflowHandle[Any]: ...
     async def start(
         self,
@@ -128,12 +184,14 @@ class WorkflowClient:
         version: str | None = None,
         delay: timedelta | float = 0.0,
         trace_id: str | None = None,
+        reuse: Reuse = "never",
         **keywords: Any,
     ) -> WorkflowHandle[Any]:
         """Start a workflow, by reference or by name; starting the same id again changes nothing.
 
         Other keywords are the workflow's own. A workflow declared with a version is started in that version,
-        unless `version` says otherwise; one without, or a name, in the newest that is registered.
+        unless `version` says otherwise; one without, or a name, in the newest that is registered. `reuse` lets
+        the id of an instance that `failed` (or was cancelled), or that `ended` in any way, be taken again.
         """
         instance = id or str(uuid.uuid4())
         code = _code(called)
@@ -147,8 +205,9 @@ class WorkflowClient:
             version=version or (None if code is None else code.pinned_version),
             delay_ms=round(_seconds(delay) * 1000),
             trace_id=trace_id,
+            reuse=reuse,
         )
-        return WorkflowHandle(self.instances, code, instance)
+        return WorkflowHandle(self.instances, code, instance, started=True)
 
     @overload
     def handle(self, called: Workflow[R, *tuple[Any, ...]], id: str) -> WorkflowHandle[R]: ...

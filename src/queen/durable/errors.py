@@ -13,6 +13,10 @@ QueenError
    │  └─ WorkflowCancelled
    ├─ WorkflowTimedOut               at the client: it did not end in time
    ├─ WorkflowNotFound
+   ├─ UpdateRefused                  the workflow refused an update, or ended without an answer
+   ├─ QueryNotFound                  the workflow's code does not answer such a query
+   ├─ StepNotFound                   there is no such step to go on from
+   ├─ NothingToRetry                 the instance neither failed nor waits for other code
    ├─ NondeterminismDetected         code and history do not fit together
    └─ RegistrationError              a name, version or option that cannot be registered
 """
@@ -31,8 +35,12 @@ __all__ = [
     "DurableError",
     "NonRetryable",
     "NondeterminismDetected",
+    "NothingToRetry",
     "OrchestrationRaised",
+    "QueryNotFound",
     "RegistrationError",
+    "StepNotFound",
+    "UpdateRefused",
     "WorkflowCancelled",
     "WorkflowFailed",
     "WorkflowNotFound",
@@ -157,6 +165,34 @@ class WorkflowNotFound(DurableError):
 
     code = "WORKFLOW_NOT_FOUND"
     status = 404
+
+
+class UpdateRefused(DurableError):
+    """The workflow refused an update, or ended without answering it."""
+
+    code = "UPDATE_REFUSED"
+    status = 409
+
+
+class QueryNotFound(DurableError):
+    """The workflow's code does not answer a query of this name, or has not come to it yet."""
+
+    code = "QUERY_NOT_FOUND"
+    status = 404
+
+
+class StepNotFound(DurableError, ValueError):
+    """There is no such step to go on from."""
+
+    code = "STEP_NOT_FOUND"
+    status = 400
+
+
+class NothingToRetry(DurableError):
+    """The instance neither failed nor waits for other code."""
+
+    code = "NOTHING_TO_RETRY"
+    status = 409
 
 
 class NondeterminismDetected(DurableError):

@@ -30,12 +30,15 @@ __all__ = [
     "KeyValueSet",
     "KeyValuesCleared",
     "MessagePushed",
+    "MessageSent",
     "OrchestrationCancelRequested",
     "OrchestrationChained",
     "OrchestrationCompleted",
     "OrchestrationContinuedAsNew",
     "OrchestrationFailed",
+    "OrchestrationParked",
     "OrchestrationStarted",
+    "PatchMarked",
     "PoisonFailure",
     "QueueEventDelivered",
     "QueueSubscribed",
@@ -134,7 +137,8 @@ class OrchestrationStarted(Event, frozen=True, kw_only=True):
     """First event of every execution, always id 1.
 
     ``seed`` is what its ids are made from, new with every execution; an execution that was made from an
-    earlier one keeps that one's seeds for the events up to where it leaves it.
+    earlier one keeps that one's seeds for the events up to where it leaves it. ``initial_keys`` replace the
+    keys the instance had, as key, value and time.
     """
 
     name: str
@@ -148,6 +152,7 @@ class OrchestrationStarted(Event, frozen=True, kw_only=True):
     trace_id: str | None = None
     seed: str | None = None
     earlier_seeds: tuple[tuple[int, str], ...] = ()
+    initial_keys: tuple[tuple[str, str, int], ...] | None = None
 
     def seed_at(self, event_id: int) -> str:
         """What ids made at this event are made from."""
@@ -170,9 +175,30 @@ class OrchestrationFailed(Event, frozen=True, kw_only=True):
 
 
 class OrchestrationContinuedAsNew(Event, frozen=True, kw_only=True):
-    """Terminal for this execution; the next one starts with ``input``."""
+    """Terminal for this execution; the next one starts with ``input``, or over again from ``reset_to``."""
 
     input: str
+    reset_to: int | None = None
+
+
+class OrchestrationParked(Event, frozen=True, kw_only=True):
+    """The code at hand does not fit the history: the instance waits for code that does.
+
+    ``at_event`` is where, ``recorded`` what history has there, ``found`` what the code did, and ``traceback``
+    that of the exception it raised there, if it did.
+    """
+
+    reason: str
+    at_event: int | None = None
+    recorded: str | None = None
+    found: str | None = None
+    traceback: str = ""
+
+
+class PatchMarked(Event, frozen=True, kw_only=True):
+    """From here on the code takes the branch it calls ``name``."""
+
+    name: str
 
 
 class OrchestrationCancelRequested(Event, frozen=True, kw_only=True):
@@ -330,6 +356,14 @@ class MessagePushed(Event, frozen=True, kw_only=True):
     transaction_id: str
 
 
+class MessageSent(Event, frozen=True, kw_only=True):
+    """A message for a queue of another instance, sent when the turn is committed."""
+
+    target: str
+    queue: str
+    data: str
+
+
 HistoryEvent = (
     OrchestrationStarted
     | OrchestrationCompleted
@@ -337,6 +371,9 @@ HistoryEvent = (
     | OrchestrationContinuedAsNew
     | OrchestrationCancelRequested
     | OrchestrationChained
+    | OrchestrationParked
+    | PatchMarked
+    | MessageSent
     | ActivityScheduled
     | ActivityCompleted
     | ActivityFailed

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from queen.durable import messages
-from queen.durable.errors import WorkflowTimedOut
-from queen.durable.events import Failure, OrchestrationFailed
-from queen.durable.model import InstanceInfo
+from queen.durable.branches import keys_before
+from queen.durable.codec import decode
+from queen.durable.errors import NothingToRetry, UpdateRefused, WorkflowNotFound, WorkflowTimedOut
+from queen.durable.events import Failure, OrchestrationFailed, OrchestrationStarted
+from queen.durable.model import ENDED, InstanceInfo, KeyValue
 from queen.durable.provider import Provider
+from queen.durable.replay.check import ask
+from queen.durable.replay.machine import Entry
+from queen.durable.replay.restore import FIRST_STEP, restore
+from queen.durable.updates import Answer, answer_key
 
 T = TypeVar("T")
 
-Status = Literal["NotFound", "Running", "Completed", "Failed"]
+Status = Literal["NotFound", "Running", "Parked", "Completed", "Failed", "Cancelled"]
 _LOOK_AGAIN_SECONDS = 1.0
+_PATIENCE_SECONDS = 10.0
 DEFAULT_CANCEL_REASON = "cancelled by client"
 
 
 class InstanceState(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an instance stands. `output` is JSON text, `error` the text people see."""
+    """Where an instance stands. `output` is JSON text, `error` the text people see, or why it is parked."""
 
     status: Status
     output: str | None = None
@@ -32,8 +39,8 @@ class InstanceState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> bool:
-        """Completed or failed."""
-        return self.status in ("Completed", "Failed")
+        """Completed, failed or cancelled."""
+        return self.status in ENDED
 
 
 class Instances:
@@ -52,14 +59,20 @@ class Instances:
         delay_ms: int = 0,
         trace_id: str | None = None,
         dedup_id: str | None = None,
+        reuse: messages.Reuse = "never",
     ) -> bool:
-        """Ask for an instance; ignored when the id is taken. `False` says `dedup_id` was seen before."""
+        """Ask for an instance; ignored when the id is taken. `False` says `dedup_id` was seen before.
+
+        `reuse` lets an id be taken again by a new execution of the instance: when it `failed` or was cancelled,
+        or when it `ended` in any way. One that runs is left alone.
+        """
         message = messages.StartMessage(
             instance=_checked("instance id", instance),
             name=_checked("orchestration name", name),
             input=input,
             version=version,
             trace_id=trace_id,
+            reuse=reuse,
         )
         return await self.provider.enqueue_for_orchestrator(message, delay_ms=delay_ms, dedup_id=dedup_id)
 
@@ -73,12 +86,113 @@ class Instances:
         message = messages.QueueMessage(instance=_checked("instance id", instance), name=queue, data=data)
         return await self.provider.enqueue_for_orchestrator(message, dedup_id=dedup_id)
 
-    async def cancel(self, instance: str, reason: str | None = None) -> None:
-        """Ask an instance to end; its open children end with it."""
+    async def cancel(self, instance: str, reason: str | None = None, *, force: bool = False) -> None:
+        """Ask an instance to end; its open children end with it. `force` ends it without asking its code."""
         message = messages.CancelMessage(
-            instance=_checked("instance id", instance), reason=reason or DEFAULT_CANCEL_REASON
+            instance=_checked("instance id", instance), reason=reason or DEFAULT_CANCEL_REASON, force=force
         )
         await self.provider.enqueue_for_orchestrator(message)
+
+    async def wait_for_answer(self, instance: str, update_id: str, timeout: float) -> Answer:
+        """Wait for the answer to an update; `UpdateRefused` when the instance ends without one."""
+
+        async def found() -> Answer | None:
+            ended = (await self.state(instance)).ended
+            value = await self.provider.get_kv_value(instance, answer_key(update_id))
+            if value is not None:
+                answer: Answer = decode(value.value, Answer)
+                return answer
+            if ended:
+                raise UpdateRefused(f"workflow {instance!r} ended without an answer")
+            return None
+
+        return await self._until(instance, found, timeout)
+
+    async def query(self, instance: str, entry: Entry, name: str, arguments: tuple[object, ...]) -> Any:
+        """What the code answers after the last committed turn; nothing is run but the replay."""
+        info = await self._known(instance)
+        history = await self.provider.read_with_execution(instance, info.current_execution_id)
+        keys = await keys_before(self.provider, instance, info.current_execution_id)
+        snapshot = {key: KeyValue(value, at) for key, value, at in keys}
+        return await asyncio.to_thread(ask, history, entry, snapshot, name, arguments)
+
+    async def retry(self, instance: str, *, version: str | None = None, timeout: float | None = None) -> bool:
+        """Try a parked instance at once, or run what failed last of a failed or cancelled one again.
+
+        `False` when no worker took it up within `timeout` (10 s); one will. Errors: `WorkflowNotFound`,
+        `NothingToRetry`.
+        """
+        info = await self._known(instance)
+        if info.status == "Parked" and version is None:
+            await self.provider.enqueue_for_orchestrator(messages.ResumeMessage(instance=instance))
+            return True
+        if info.status not in ("Failed", "Cancelled", "Parked"):
+            raise NothingToRetry(f"workflow {instance!r} is {info.status}: only a failed or parked one is retried")
+        return await self._begin_again(info, None, version, timeout)
+
+    async def reset(
+        self, instance: str, *, from_step: int | None = None, version: str | None = None, timeout: float | None = None
+    ) -> bool:
+        """Begin a new execution from a step of the current one, or from its start.
+
+        What was finished before the step is not run again. `False` when no worker took it up within `timeout`;
+        one will. Errors: `WorkflowNotFound`, `StepNotFound`.
+        """
+        info = await self._known(instance)
+        step = FIRST_STEP if from_step is None else from_step
+        restore(await self.provider.read(instance), keys=(), from_step=step, suffix="")
+        return await self._begin_again(info, step, version, timeout)
+
+    async def fork(
+        self,
+        instance: str,
+        new_instance: str,
+        *,
+        from_step: int | None = None,
+        execution_id: int | None = None,
+        version: str | None = None,
+    ) -> None:
+        """Start another instance that goes on from a step of this one; this one stays as it is.
+
+        Without a step only what failed last is run again. Errors: `WorkflowNotFound`, `StepNotFound`.
+        """
+        info = await self._known(instance)
+        execution = execution_id or info.current_execution_id
+        history = await self.provider.read_with_execution(instance, execution)
+        started = history[0] if history else None
+        if not isinstance(started, OrchestrationStarted):
+            raise WorkflowNotFound(f"workflow {instance!r} has no execution {execution}")
+        keys = await keys_before(self.provider, instance, execution)
+        message = messages.StartMessage(
+            instance=_checked("instance id", new_instance),
+            name=started.name,
+            input=started.input,
+            version=version or started.orchestration_version,
+            trace_id=started.trace_id,
+            restored=restore(history, keys=keys, from_step=from_step, suffix=f"~{new_instance}"),
+        )
+        await self.provider.enqueue_for_orchestrator(message)
+
+    async def _known(self, instance: str) -> InstanceInfo:
+        info = await self.provider.get_instance_info(instance)
+        if info is None:
+            raise WorkflowNotFound(f"workflow {instance!r} is not known")
+        return info
+
+    async def _begin_again(
+        self, info: InstanceInfo, step: int | None, version: str | None, timeout: float | None
+    ) -> bool:
+        message = messages.ResetMessage(instance=info.instance, from_step=step, version=version)
+        await self.provider.enqueue_for_orchestrator(message)
+
+        async def begun() -> bool | None:
+            found = await self._known(info.instance)
+            return True if found.current_execution_id > info.current_execution_id else None
+
+        try:
+            return await self._until(info.instance, begun, _PATIENCE_SECONDS if timeout is None else timeout)
+        except WorkflowTimedOut:
+            return False
 
     async def state(self, instance: str) -> InstanceState:
         """Where the instance stands now."""
@@ -145,7 +259,7 @@ def _state(info: InstanceInfo) -> InstanceState:
     return InstanceState(
         status=status,
         output=info.output if status == "Completed" else None,
-        error=info.output if status == "Failed" else None,
+        error=info.output if status in ("Failed", "Cancelled", "Parked") else None,
         custom_status=info.custom_status,
         custom_status_version=info.custom_status_version,
     )

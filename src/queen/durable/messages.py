@@ -1,8 +1,10 @@
 """Work items: what is sent to an instance (orchestrator queue) and to activity workers (worker queue)."""
 
+from typing import Literal
+
 import msgspec
 
-from queen.durable.events import CarriedEvent, Failure
+from queen.durable.events import CarriedEvent, Failure, HistoryEvent
 
 __all__ = [
     "ActivityCompletedMessage",
@@ -14,6 +16,10 @@ __all__ = [
     "Message",
     "OrchestratorMessage",
     "QueueMessage",
+    "ResetMessage",
+    "Restored",
+    "ResumeMessage",
+    "Reuse",
     "StartMessage",
     "SubOrchestrationCompletedMessage",
     "SubOrchestrationFailedMessage",
@@ -31,8 +37,19 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="ki
     instance: str
 
 
+Reuse = Literal["never", "failed", "ended"]
+
+
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """The history a new execution begins with, and the keys it had at its start (key, value, time)."""
+
+    history: tuple[HistoryEvent, ...]
+    earlier_seeds: tuple[tuple[int, str], ...]
+    keys: tuple[tuple[str, str, int], ...]
+
+
 class StartMessage(Message, frozen=True, kw_only=True):
-    """Start an orchestration; ignored by an instance that already exists."""
+    """Start an orchestration; ignored by an instance that exists, unless ``reuse`` allows a new execution of it."""
 
     name: str
     input: str
@@ -42,6 +59,8 @@ class StartMessage(Message, frozen=True, kw_only=True):
     parent_execution_id: int | None = None
     parent_event_id: int | None = None
     trace_id: str | None = None
+    reuse: Reuse = "never"
+    restored: Restored | None = None
 
 
 class ContinueAsNewMessage(Message, frozen=True, kw_only=True):
@@ -57,6 +76,7 @@ class ContinueAsNewMessage(Message, frozen=True, kw_only=True):
     carried_events: tuple[CarriedEvent, ...] = ()
     custom_status: str | None = None
     trace_id: str | None = None
+    restored: Restored | None = None
 
 
 class ActivityCompletedMessage(Message, frozen=True, kw_only=True):
@@ -114,9 +134,24 @@ class SubOrchestrationFailedMessage(Message, frozen=True, kw_only=True):
 
 
 class CancelMessage(Message, frozen=True, kw_only=True):
-    """Ask the instance to stop."""
+    """Ask the instance to stop; ``force`` ends it without asking its code."""
 
     reason: str
+    force: bool = False
+
+
+class ResumeMessage(Message, frozen=True, kw_only=True):
+    """Try a parked instance again, from ``not_before_ms`` on."""
+
+    attempt: int = 1
+    not_before_ms: int = 0
+
+
+class ResetMessage(Message, frozen=True, kw_only=True):
+    """Begin a new execution from the history up to ``from_step``; without it, from the last failure."""
+
+    from_step: int | None = None
+    version: str | None = None
 
 
 OrchestratorMessage = (
@@ -130,6 +165,8 @@ OrchestratorMessage = (
     | SubOrchestrationCompletedMessage
     | SubOrchestrationFailedMessage
     | CancelMessage
+    | ResumeMessage
+    | ResetMessage
 )
 
 
@@ -173,5 +210,7 @@ def decode_task(text: str | bytes) -> ActivityTask:
 
 
 def visible_from_ms(message: OrchestratorMessage) -> int:
-    """When a message is visible at the earliest: a timer from its fire time, others at once (0)."""
+    """When a message is visible at the earliest: timers and resumptions from their time, others at once (0)."""
+    if isinstance(message, ResumeMessage):
+        return message.not_before_ms
     return message.fire_at_ms if isinstance(message, TimerFiredMessage) else 0

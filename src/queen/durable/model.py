@@ -40,7 +40,8 @@ __all__ = [
     "unpack_version",
 ]
 
-ExecutionStatus = Literal["Running", "Completed", "Failed", "ContinuedAsNew"]
+ExecutionStatus = Literal["Running", "Completed", "Failed", "Cancelled", "Parked", "ContinuedAsNew"]
+ENDED = ("Completed", "Failed", "Cancelled")
 
 MAX_FILTER_TAGS = 5
 _VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})(?:[-+].*)?")
@@ -204,13 +205,14 @@ class ActivityKey(msgspec.Struct, frozen=True):
 class ExecutionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn says about its instance and execution; ``None`` leaves a value as it is.
 
-    ``name`` and ``version`` together create or update the instance row. ``status`` ends the execution.
+    ``name`` and ``version`` together create or update the instance row. ``status`` ends the execution, but for
+    ``Parked``: that one lasts until the next turn that does not say it again.
     """
 
     name: str | None = None
     version: str | None = None
     parent_instance: str | None = None
-    status: Literal["Completed", "Failed", "ContinuedAsNew"] | None = None
+    status: Literal["Completed", "Failed", "Cancelled", "Parked", "ContinuedAsNew"] | None = None
     output: str | None = None
     pinned_version: str | None = None
     trace_id: str | None = None
@@ -319,7 +321,7 @@ class InstanceStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SystemMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """Totals; running/completed/failed go by each instance's current execution."""
+    """Totals by each instance's current execution; parked ones count as running, cancelled ones as failed."""
 
     instances: int
     executions: int

@@ -73,6 +73,12 @@ def _mark(event: HistoryEvent) -> _Named | None:
     match event:
         case events.OrchestrationChained():
             return "mark", f"started {event.name} ({event.chained_instance})"
+        case events.OrchestrationParked():
+            return "mark", f"parked: {event.reason}"
+        case events.PatchMarked():
+            return "mark", f"patched {event.name}"
+        case events.MessageSent():
+            return "mark", f"sent to {event.queue} of {event.target}"
         case events.MessagePushed():
             return "mark", f"pushed to {event.queue}/{event.partition}"
         case events.OrchestrationCancelRequested():

@@ -16,6 +16,7 @@ from queen.durable.replay.machine import Machine
 from queen.durable.replay.promise import ContinueAsNew, Converted, Promise, Task, Winner, gather, race
 from queen.durable.retry import RetryPolicy, run_with_retry
 from queen.durable.tracing import trace
+from queen.durable.updates import Request, Update, update_queue
 
 if TYPE_CHECKING:
     from queen.durable.definition import Activity, Workflow
@@ -120,6 +121,10 @@ class WorkflowContext:
             actions.PushMessage(queue=queue, partition=partition, payload=encode(payload), seed=self._machine.seed)
         )
 
+    def send(self, instance: str, queue: str, data: object = None) -> None:
+        """Send to a queue of another instance, which takes it with `ctx.receive`."""
+        self._machine.tell(actions.SendMessage(target=instance, queue=queue, data=encode(data)))
+
     # -- waiting ----------------------------------------------------------------------------------------------
 
     def sleep(self, duration: timedelta | float) -> Promise[None]:
@@ -150,6 +155,19 @@ class WorkflowContext:
         """Take the next message of one of this instance's queues; none is ever lost."""
         asked = self._machine.dequeue(actions.Dequeue(name=queue))
         return self._then(asked, lambda text: decode(text, kind))
+
+    @overload
+    def update(self, name: str, kind: type[T]) -> Promise[Update[T]]: ...
+    @overload
+    def update(self, name: str) -> Promise[Update[Any]]: ...
+    def update(self, name: str, kind: Any = Any) -> Promise[Update[Any]]:
+        """Take the next update of a name; its sender waits until you `answer` or `refuse` it."""
+        asked = self._machine.dequeue(actions.Dequeue(name=update_queue(name)))
+        return self._then(asked, lambda text: Update(self._machine, decode(text, Request), kind))
+
+    def on_query(self, name: str, answer: Callable[..., Any]) -> None:
+        """Let clients ask: `answer` is called with their arguments, and must only look."""
+        self._machine.queries[name] = answer
 
     def read_key_of(self, instance: str, key: str) -> Promise[Any]:
         """A key of another instance, as it is now."""
@@ -207,6 +225,14 @@ class WorkflowContext:
         """A new id, the same in every replay."""
         self._uuids += 1
         return uuid.uuid5(_NAMESPACE, f"{self.instance_id}/{self._machine.seed}/{self._uuids}")
+
+    def patched(self, name: str) -> bool:
+        """Whether to take a branch that code of the time before did not have.
+
+        True in instances that come here for the first time, false in those that came by before the branch was
+        there; always the same answer within one execution. Remove the old branch when none of them runs.
+        """
+        return self._machine.patched(name)
 
     @property
     def is_replaying(self) -> bool:

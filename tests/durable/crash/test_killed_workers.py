@@ -97,11 +97,12 @@ async def check_instance(provider: Provider, instance: str, done: dict[str, set[
     answers = [each for each in history if isinstance(each, events.ActivityCompleted | events.ActivityFailed)]
     assert len({each.source_event_id for each in answers}) == len(answers) == len(schedules)
     tokens = []
+    seed = history[0].seed_at(0) if isinstance(history[0], events.OrchestrationStarted) else ""
     for answer in answers:
         schedule = schedules[answer.source_event_id or 0]
         if schedule.name == "step" and isinstance(answer, events.ActivityCompleted):
             token = decode(answer.result, str)
-            assert token in done[f"{instance}:1:{schedule.event_id}"]
+            assert token in done[f"{instance}:{seed}:{schedule.event_id}"]
             tokens.append(token)
     return tokens
 

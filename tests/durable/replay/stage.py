@@ -13,7 +13,7 @@ from queen.durable.messages import ActivityTask, OrchestratorMessage
 from queen.durable.model import KeyValue, OrchestrationItem
 from queen.durable.replay.arrivals import admit, open_batch
 from queen.durable.replay.machine import Entry
-from queen.durable.replay.turn import Completed, Failed, Turn, run_turn
+from queen.durable.replay.turn import Completed, Failed, Parked, Turn, run_turn
 
 Orchestrator = Callable[[Any, Any], Generator[Any, Any, Any]]
 FIRST_MS = 1_700_000_000_000
@@ -124,8 +124,10 @@ class Stage:
 
     @property
     def error(self) -> str:
-        """The error of a failed instance, as people see it."""
+        """The error of a failed instance, or why it is parked, as people see it."""
         outcome = self.turns[-1].outcome
+        if isinstance(outcome, Parked):
+            return f"nondeterministic: {outcome.mismatch}"
         assert isinstance(outcome, Failed), outcome
         return outcome.details.display()
 

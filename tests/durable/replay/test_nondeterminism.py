@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from queen.durable.errors import NondeterminismDetected
-from queen.durable.events import ConfigurationFailure
 from queen.durable.generators import generator_entry
 from queen.durable.replay.check import check_replay
-from queen.durable.replay.turn import Failed
+from queen.durable.replay.turn import Parked
 from tests.durable.replay.stage import Orchestrator, Stage, play
 
 Recorded = tuple[Orchestrator, Orchestrator, Mapping[str, Sequence[str]]]
@@ -119,14 +118,15 @@ def test_changed_code_is_detected(shape: str, story: Stage) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_turn_on_changed_code_fails_the_instance(shape: str, story: Stage) -> None:
+def test_a_turn_on_changed_code_parks_the_instance(shape: str, story: Stage) -> None:
     stage = Stage(SHAPES[shape])
     stage.history = [each for each in story.history if type(each).__name__ != "OrchestrationCompleted"]
     turn = stage.feed(stage.raised("late"))
-    assert isinstance(turn.outcome, Failed)
-    assert isinstance(turn.outcome.details, ConfigurationFailure)
+    assert isinstance(turn.outcome, Parked)
+    assert turn.commit.metadata.status == "Parked"
     assert stage.error.startswith("nondeterministic: at event ")
-    assert stage.kinds[-1] == "OrchestrationFailed"
+    assert stage.kinds[-2:] == ["ExternalEvent", "OrchestrationParked"], "what arrived is kept"
+    assert not turn.commit.worker_items
 
 
 def test_the_message_names_event_history_and_code(story: Stage) -> None:

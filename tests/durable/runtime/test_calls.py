@@ -134,6 +134,7 @@ async def test_an_activity_called_directly_in_a_workflow_is_an_error(provider: P
         done: str = effect("by mistake")
         return done
 
+    CALLED.clear()
     async with Worker(provider, workflows=[direct], activities=[effect]):
         handle = await WorkflowClient(provider).start(direct)
         with pytest.raises(WorkflowFailed, match=r"DirectCall: .*write: await ctx\.activity\(effect, \.\.\.\)"):

@@ -131,8 +131,9 @@ async def test_activities_know_who_called_them(provider: Provider) -> None:
 
     async with Worker(provider, workflows=[asking], activities=[context_of]):
         handle = await WorkflowClient(provider).start(asking, id="who", trace_id="t")
+        told = await handle.result()
         seed = (await provider.read("who"))[0].seed  # type: ignore[union-attr]
-        assert await handle.result() == {
+        assert told == {
             "instance": "who",
             "workflow": "asking",
             "activity": "context_of",

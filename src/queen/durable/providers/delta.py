@@ -3,7 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from queen.durable.events import CustomStatusUpdated, Event, KeyValueCleared, KeyValuesCleared, KeyValueSet
+from queen.durable.events import (
+    CustomStatusUpdated,
+    Event,
+    KeyValueCleared,
+    KeyValuesCleared,
+    KeyValueSet,
+    OrchestrationStarted,
+)
 
 __all__ = ["Delta"]
 
@@ -23,6 +30,9 @@ class Delta:
         delta = cls()
         for event in events:
             match event:
+                case OrchestrationStarted() if event.initial_keys is not None:
+                    delta.kv_cleared = True
+                    delta.kv = {key: (value, at) for key, value, at in event.initial_keys}
                 case CustomStatusUpdated():
                     delta.status_changed, delta.status = True, event.value
                 case KeyValueSet():

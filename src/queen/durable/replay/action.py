@@ -294,6 +294,45 @@ class PushMessage(Action):
         )
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
+class SendMessage(Action):
+    """Send to a queue of another instance when the turn is committed."""
+
+    target: str
+    queue: str
+    data: str
+
+    def matches(self, event: Event) -> bool:
+        return (
+            isinstance(event, events.MessageSent)
+            and event.target == self.target
+            and event.queue == self.queue
+            and event.data == self.data
+        )
+
+    def describe(self) -> str:
+        return _call("MessageSent", target=self.target, queue=self.queue, data=self.data)
+
+    def record(self, envelope: Envelope) -> HistoryEvent:
+        return events.MessageSent(**envelope, target=self.target, queue=self.queue, data=self.data)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class MarkPatch(Action):
+    """From here on the code takes its new branch."""
+
+    name: str
+
+    def matches(self, event: Event) -> bool:
+        return isinstance(event, events.PatchMarked) and event.name == self.name
+
+    def describe(self) -> str:
+        return _call("PatchMarked", name=self.name)
+
+    def record(self, envelope: Envelope) -> HistoryEvent:
+        return events.PatchMarked(**envelope, name=self.name)
+
+
 Droppable = RunActivity | RunChild | AwaitEvent | Dequeue
 
 _CANCELLATIONS: Mapping[type[Action], type[Event]] = {
@@ -328,7 +367,18 @@ def describe_event(event: Event) -> str:
     kind = type(event).__name__
     fields = {
         name: getattr(event, name, None)
-        for name in ("name", "input", "session_id", "tag", "chained_instance", "key", "value", "queue", "partition")
+        for name in (
+            "name",
+            "input",
+            "session_id",
+            "tag",
+            "chained_instance",
+            "key",
+            "value",
+            "queue",
+            "partition",
+            "target",
+        )
     }
     if isinstance(event, events.TimerCreated | events.CustomStatusUpdated):
         return kind

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from queen.durable import events, messages
 from queen.durable.events import ApplicationFailure, HistoryEvent
 from queen.durable.messages import OrchestratorMessage
@@ -14,13 +16,14 @@ from queen.durable.replay.action import Envelope
 Beginning = messages.StartMessage | messages.ContinueAsNewMessage
 Terminal = events.OrchestrationCompleted | events.OrchestrationFailed | events.OrchestrationContinuedAsNew
 _Schedule = events.ActivityScheduled | events.TimerCreated | events.SubOrchestrationScheduled
-_Completion = (
+Completion = (
     events.ActivityCompleted
     | events.ActivityFailed
     | events.TimerFired
     | events.SubOrchestrationCompleted
     | events.SubOrchestrationFailed
 )
+_Arrival = Completion | events.ExternalEvent | events.QueueEventDelivered | events.OrchestrationCancelRequested
 _Cancellation = events.ActivityCancelRequested | events.SubOrchestrationCancelRequested
 
 
@@ -48,7 +51,10 @@ class Ledger:
 
 @dataclass(slots=True, kw_only=True)
 class Batch:
-    """What a turn replays (`history`) and what is new to it (`fresh`)."""
+    """What a turn replays (`history`, `restored`) and what is new to it (`fresh`).
+
+    `restored` is the history of an earlier execution this one begins with; it is stored with the turn.
+    """
 
     name: str
     version: str | None
@@ -56,12 +62,13 @@ class Batch:
     ledger: Ledger
     beginning: Beginning | None = None
     messages: Sequence[OrchestratorMessage] = ()
+    restored: Sequence[HistoryEvent] = ()
     fresh: list[HistoryEvent] = field(default_factory=list)
 
     @property
     def started(self) -> events.OrchestrationStarted | None:
         """The first event, recorded or new, when there is one."""
-        first = next(iter([*self.history[:1], *self.fresh[:1]]), None)
+        first = next(iter([*self.history[:1], *self.restored[:1], *self.fresh[:1]]), None)
         return first if isinstance(first, events.OrchestrationStarted) else None
 
 
@@ -70,7 +77,8 @@ def open_batch(item: OrchestrationItem, *, now_ms: int, runtime_version: str) ->
     beginning = _beginning(item)
     history = [] if beginning is not None else item.history
     if beginning is not None:
-        execution_id, name, version = beginning.execution_id, beginning.name, beginning.version
+        execution_id = item.execution_id + 1 if item.history else beginning.execution_id
+        name, version = beginning.name, beginning.version
     elif not history or isinstance(history[-1], Terminal):
         return None
     else:
@@ -95,8 +103,8 @@ def admit(batch: Batch, resolved_version: str, seed: str | None = None) -> None:
     `seed` is what a new execution makes its ids from.
     """
     if batch.beginning is not None:
-        batch.fresh.append(_started(batch.beginning, resolved_version, seed, batch.ledger.envelope()))
-    filtered = _Admission(batch.history, batch.ledger.execution_id)
+        _begin(batch, batch.beginning, resolved_version, seed)
+    filtered = _Admission([*batch.history, *batch.restored], batch.ledger.execution_id)
     for message in batch.messages:
         if filtered.wants(message):
             event = _event(message, batch.ledger)
@@ -104,10 +112,43 @@ def admit(batch: Batch, resolved_version: str, seed: str | None = None) -> None:
                 batch.fresh.append(event)
 
 
+def _begin(batch: Batch, beginning: Beginning, version: str, seed: str | None) -> None:
+    restored = beginning.restored
+    reused = isinstance(beginning, messages.StartMessage) and batch.ledger.execution_id > 1
+    started = _started(beginning, version, seed, batch.ledger.envelope())
+    if restored is None:
+        batch.fresh.append(msgspec.structs.replace(started, initial_keys=() if reused else None))
+        return
+    first = restored.history[0]
+    if isinstance(first, events.OrchestrationStarted):
+        started = msgspec.structs.replace(
+            started,
+            input=first.input,
+            timestamp_ms=first.timestamp_ms,
+            carried_events=first.carried_events,
+            initial_custom_status=first.initial_custom_status,
+            earlier_seeds=restored.earlier_seeds,
+            initial_keys=restored.keys,
+        )
+    envelope = {"instance": started.instance, "execution_id": started.execution_id}
+    batch.restored = [started, *(msgspec.structs.replace(each, **envelope) for each in restored.history[1:])]
+    batch.ledger.last_event_id = len(batch.restored)
+
+
 def last_event_id(batch: Batch) -> int:
     """The id of the last event that is recorded or admitted."""
-    events_so_far = batch.fresh or batch.history
+    events_so_far = batch.fresh or batch.restored or batch.history
     return events_so_far[-1].event_id if events_so_far else 0
+
+
+def is_parked(history: Sequence[HistoryEvent]) -> bool:
+    """Whether the last turn of a history parked the instance, or only added to a parked one."""
+    for event in reversed(history):
+        if isinstance(event, events.OrchestrationParked):
+            return True
+        if not isinstance(event, _Arrival):
+            return False
+    return False
 
 
 def open_work(history: Iterable[HistoryEvent]) -> list[tuple[type[_Cancellation], int]]:
@@ -118,7 +159,7 @@ def open_work(history: Iterable[HistoryEvent]) -> list[tuple[type[_Cancellation]
             found[event.event_id] = events.ActivityCancelRequested
         elif isinstance(event, events.SubOrchestrationScheduled):
             found[event.event_id] = events.SubOrchestrationCancelRequested
-        elif isinstance(event, _Completion | _Cancellation):
+        elif isinstance(event, Completion | _Cancellation):
             found.pop(event.source_event_id or 0, None)
     return [(kind, source) for source, kind in found.items()]
 
@@ -149,9 +190,17 @@ def _beginning(item: OrchestrationItem) -> Beginning | None:
                     return message
             case messages.StartMessage() if item.is_new and not item.history:
                 return message
+            case messages.StartMessage() if ended and _may_reuse(message.reuse, item.history[-1]):
+                return message
             case _:
                 continue
     return None
+
+
+def _may_reuse(reuse: messages.Reuse, end: HistoryEvent) -> bool:
+    if isinstance(end, events.OrchestrationFailed):
+        return reuse != "never"
+    return reuse == "ended" and isinstance(end, events.OrchestrationCompleted)
 
 
 def _identity(item: OrchestrationItem) -> tuple[str, str | None]:
@@ -188,13 +237,13 @@ class _Admission:
         for event in history:
             if isinstance(event, _Schedule):
                 self._open.add(event.event_id)
-            elif isinstance(event, _Completion | _Cancellation):
+            elif isinstance(event, Completion | _Cancellation):
                 self._open.discard(event.source_event_id or 0)
             elif isinstance(event, events.OrchestrationCancelRequested):
                 self._cancelled = True
 
     def wants(self, message: OrchestratorMessage) -> bool:
-        if isinstance(message, Beginning):
+        if isinstance(message, Beginning | messages.ResumeMessage | messages.ResetMessage):
             return False
         if isinstance(message, messages.CancelMessage):
             first, self._cancelled = not self._cancelled, True
@@ -241,5 +290,5 @@ def _event(message: OrchestratorMessage, ledger: Ledger) -> HistoryEvent | None:
             return events.QueueEventDelivered(**stamp, name=message.name, data=message.data)
         case messages.CancelMessage():
             return events.OrchestrationCancelRequested(**stamp, reason=message.reason)
-        case messages.StartMessage() | messages.ContinueAsNewMessage():
+        case _:
             return None

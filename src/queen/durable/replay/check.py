@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from queen.durable import events
-from queen.durable.errors import NondeterminismDetected
+from queen.durable.errors import NondeterminismDetected, QueryNotFound
 from queen.durable.events import HistoryEvent
 from queen.durable.model import KeyValue
+from queen.durable.replay.inside import inside_turn
 from queen.durable.replay.machine import Entry, Machine
 from queen.durable.replay.promise import ContinueAsNew
 
@@ -21,9 +23,32 @@ def check_replay(history: Sequence[HistoryEvent], entry: Entry, kv: Mapping[str,
     try:
         if not history:
             raise NondeterminismDetected("corrupted history: it is empty")
+        machine.patches |= {each.name for each in history if isinstance(each, events.PatchMarked)}
         for event in history:
             machine.apply(event)
         _check_end(machine)
+    finally:
+        machine.close()
+
+
+def ask(
+    history: Sequence[HistoryEvent],
+    entry: Entry,
+    kv: Mapping[str, KeyValue],
+    name: str,
+    arguments: tuple[object, ...],
+) -> Any:
+    """What the code answers to a query after this history."""
+    machine = Machine(entry, kv)
+    try:
+        machine.patches |= {each.name for each in history if isinstance(each, events.PatchMarked)}
+        for event in history:
+            machine.apply(event)
+        if name not in machine.queries:
+            known = ", ".join(sorted(machine.queries)) or "none"
+            raise QueryNotFound(f"there is no query {name!r} yet; the code answers: {known}")
+        with inside_turn():
+            return machine.queries[name](*arguments)
     finally:
         machine.close()
 

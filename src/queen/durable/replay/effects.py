@@ -30,10 +30,18 @@ class Effects:
         self._started = batch.started
         self._children = {
             each.event_id: each.child_instance
-            for each in batch.history
+            for each in [*batch.history, *batch.restored]
             if isinstance(each, events.SubOrchestrationScheduled)
         }
         self._new_children: set[int] = set()
+
+    def resume(self, restored: Sequence[HistoryEvent]) -> None:
+        """Ask again for what a restored history still waits for."""
+        if not self._ended:
+            answered = {each.source_event_id for each in restored}
+            for event in restored:
+                if event.event_id not in answered:
+                    self._schedule(event)
 
     @property
     def _trace_id(self) -> str | None:
@@ -44,6 +52,8 @@ class Effects:
         match event:
             case events.OrchestrationChained():
                 self.messages.append(self._start_detached(event))
+            case events.MessageSent():
+                self.messages.append(messages.QueueMessage(instance=event.target, name=event.queue, data=event.data))
             case events.MessagePushed():
                 self.pushes.append(self._push(event))
             case events.ActivityCancelRequested():

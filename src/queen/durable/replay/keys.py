@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from queen.durable.model import KeyValue
 
+ANSWER_PREFIX = "queen.answer:"
+
 
 class Keys:
     """Starts from what earlier executions left behind; the replayed code rebuilds the rest."""
@@ -14,7 +16,13 @@ class Keys:
         self._live: dict[str, KeyValue] = dict(snapshot)
 
     def __len__(self) -> int:
-        return len(self._live)
+        """How many keys the workflow has set itself."""
+        return len(self._live) - len(self.answers())
+
+    def answers(self) -> list[str]:
+        """The keys that hold answers to updates, oldest first."""
+        found = [(each.updated_at_ms, key) for key, each in self._live.items() if key.startswith(ANSWER_PREFIX)]
+        return [key for _, key in sorted(found)]
 
     def get(self, key: str) -> str | None:
         """The value of one key."""
@@ -23,7 +31,7 @@ class Keys:
 
     def all(self) -> dict[str, str]:
         """Every live key and its value."""
-        return {key: each.value for key, each in self._live.items()}
+        return {key: each.value for key, each in self._live.items() if not key.startswith(ANSWER_PREFIX)}
 
     def set(self, key: str, value: str, updated_at_ms: int) -> None:
         """Set one key."""

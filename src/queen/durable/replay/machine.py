@@ -53,6 +53,9 @@ class Machine:
         self.cancel_reason: str | None = None
         self.failure: Failure | None = None
         self.breach: str | None = None
+        self.patches: set[str] = set()
+        self.queries: dict[str, Callable[..., Any]] = {}
+        self._patched: dict[str, bool] = {}
         self.end: Event | None = None
         self._entry = entry
         self._main: Task[str] | None = None
@@ -110,7 +113,7 @@ class Machine:
         """Take the next message of one of the instance's queues."""
         return self._subscribe(action, self.inbox.dequeue)
 
-    def tell(self, action: actions.StartDetached | actions.PushMessage) -> None:
+    def tell(self, action: actions.StartDetached | actions.PushMessage | actions.SendMessage) -> None:
         """Ask for something that has no answer."""
         self.unbound.append(action)
 
@@ -136,6 +139,15 @@ class Machine:
         """Forget every key."""
         self.keys.clear_all()
         self.unbound.append(actions.ClearKeys())
+
+    def patched(self, name: str) -> bool:
+        """Whether the code takes a new branch: yes where it is new, in replay only where it was taken before."""
+        taken = self._patched.get(name)
+        if taken is None:
+            taken = self._patched[name] = name in self.patches or not self.replaying
+            if taken:
+                self.unbound.append(actions.MarkPatch(name=name))
+        return taken
 
     def note(self, breach: str | None) -> None:
         """Remember the first broken limit of the new part of a turn."""
@@ -248,6 +260,8 @@ class Machine:
             raise NondeterminismDetected(f"at event {event.event_id} history starts a second time")
         self._started = event
         self.custom_status = event.initial_custom_status
+        if event.initial_keys is not None:
+            self.keys = Keys({key: KeyValue(value, at) for key, value, at in event.initial_keys})
         for carried in event.carried_events:
             self.inbox.enqueue(carried.name, carried.data)
         self._main = Task(self.scheduler, self._entry(self))
@@ -302,6 +316,9 @@ class Machine:
             if self.main.pending:
                 self.main.interrupt(Cancelled(event.reason))
 
+    def _nothing(self, _event: Event) -> None:
+        """What is recorded for people only."""
+
     def _end(self, event: Event) -> None:
         self.end = event
 
@@ -330,6 +347,7 @@ _ARRIVALS: Mapping[type[Event], Callable[[Machine, Any], None]] = {
     events.ExternalEvent: Machine._external,
     events.QueueEventDelivered: Machine._queued,
     events.OrchestrationCancelRequested: Machine._cancel,
+    events.OrchestrationParked: Machine._nothing,
     events.OrchestrationCompleted: Machine._end,
     events.OrchestrationFailed: Machine._end,
     events.OrchestrationContinuedAsNew: Machine._end,

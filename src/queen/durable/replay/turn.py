@@ -8,14 +8,15 @@ from typing import Any
 
 import msgspec
 
-from queen.durable import events
+from queen.durable import events, messages
 from queen.durable.errors import NondeterminismDetected, OrchestrationRaised
-from queen.durable.events import ApplicationFailure, ConfigurationFailure, Failure, HistoryEvent
-from queen.durable.failures import failure_of
+from queen.durable.events import ApplicationFailure, CarriedEvent, Failure, HistoryEvent
+from queen.durable.failures import failure_of, traceback_of
+from queen.durable.messages import OrchestratorMessage
 from queen.durable.model import ExecutionMetadata, KeyValue, TurnCommit
 from queen.durable.replay import syscalls
 from queen.durable.replay.action import Action, AwaitEvent, Envelope, RunActivity
-from queen.durable.replay.arrivals import Batch, Ledger, last_event_id, open_work, refused_children
+from queen.durable.replay.arrivals import Batch, Ledger, is_parked, last_event_id, open_work, refused_children
 from queen.durable.replay.effects import PARENT_CANCELLED, Effects
 from queen.durable.replay.limits import MAX_ROUNDS
 from queen.durable.replay.machine import TERMINAL_REASON, Entry, Machine
@@ -41,7 +42,13 @@ class Continued(msgspec.Struct, frozen=True):
     version: str | None = None
 
 
-Outcome = Completed | Failed | Continued | None
+class Parked(msgspec.Struct, frozen=True):
+    """The code does not fit the history; the instance waits for code that does."""
+
+    mismatch: NondeterminismDetected
+
+
+Outcome = Completed | Failed | Continued | Parked | None
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,13 +69,33 @@ def run_turn(batch: Batch, entry: Entry, *, kv: Mapping[str, KeyValue], new_guid
         outcome = _outcome(machine)
     except NondeterminismDetected as mismatch:
         recorder.forget()
-        outcome = Failed(ConfigurationFailure(message=str(mismatch)))
+        outcome = Parked(mismatch)
     finally:
         machine.close()
+    if isinstance(outcome, Parked):
+        return _park(batch, outcome)
     if outcome is not None:
         recorder.end(outcome)
     delta = [*batch.fresh, *recorder.recorded]
     return Turn(outcome, _commit(batch, machine, delta, outcome))
+
+
+def _park(batch: Batch, outcome: Parked) -> Turn:
+    """Keep what arrived; nothing the code asked for counts. A reason already told is not told again."""
+    mismatch, delta = outcome.mismatch, list(batch.fresh)
+    if delta or not is_parked(batch.history):
+        raised = mismatch.__cause__
+        delta.append(
+            events.OrchestrationParked(
+                **batch.ledger.envelope(),
+                reason=str(mismatch),
+                at_event=mismatch.event_id,
+                recorded=mismatch.recorded,
+                found=mismatch.found,
+                traceback="" if raised is None else traceback_of(raised),
+            )
+        )
+    return Turn(outcome, _commit(batch, None, delta, outcome))
 
 
 def fail_turn(batch: Batch, details: Failure) -> Turn:
@@ -79,7 +106,7 @@ def fail_turn(batch: Batch, details: Failure) -> Turn:
     batch.ledger.last_event_id = last_event_id(batch)
     reason = f"{TERMINAL_REASON}failed"
     delta = list(batch.fresh)
-    for kind, source in open_work([*batch.history, *batch.fresh]):
+    for kind, source in open_work([*batch.history, *batch.restored, *batch.fresh]):
         delta.append(kind(**batch.ledger.envelope(), source_event_id=source, reason=reason))
     delta.append(events.OrchestrationFailed(**batch.ledger.envelope(), details=details))
     outcome = Failed(details)
@@ -87,7 +114,9 @@ def fail_turn(batch: Batch, details: Failure) -> Turn:
 
 
 def _feed(machine: Machine, batch: Batch) -> None:
-    for event in batch.history:
+    known = [*batch.history, *batch.restored]
+    machine.patches |= {each.name for each in known if isinstance(each, events.PatchMarked)}
+    for event in known:
         machine.apply(event)
     machine.replaying = False
     for event in batch.fresh:
@@ -193,22 +222,40 @@ def _terminal(outcome: Completed | Failed | Continued, envelope: Envelope) -> Hi
 
 
 def _commit(batch: Batch, machine: Machine | None, delta: Sequence[HistoryEvent], outcome: Outcome) -> TurnCommit:
-    effects = Effects(batch, ended=outcome is not None, to_children=_to_children(outcome))
+    ended = outcome is not None and not isinstance(outcome, Parked)
+    effects = Effects(batch, ended=ended, to_children=_to_children(outcome))
+    effects.resume(batch.restored)
     for event in delta:
         effects.add(event)
-    if outcome is not None:
+    if ended:
         carried = machine.inbox.unconsumed() if machine is not None else ()
         status = machine.custom_status if machine is not None else None
         effects.end(delta[-1], getattr(outcome, "version", None), carried, status)
+        effects.messages += _started_again(batch, outcome, carried)
     return TurnCommit(
         execution_id=batch.ledger.execution_id,
-        history_delta=tuple(delta),
+        history_delta=(*batch.restored, *delta),
         worker_items=tuple(effects.tasks),
         orchestrator_items=(*refused_children(batch.messages, batch.beginning), *effects.messages),
         metadata=_metadata(batch, outcome),
         cancelled_activities=tuple(effects.cancelled),
         pushes=tuple(effects.pushes),
     )
+
+
+def _started_again(batch: Batch, outcome: Outcome, carried: Sequence[CarriedEvent]) -> list[OrchestratorMessage]:
+    """A start that followed the cancellation which ended the instance, with the messages nobody took."""
+    cancelled = False
+    for message in batch.messages:
+        cancelled = cancelled or isinstance(message, messages.CancelMessage)
+        if cancelled and isinstance(message, messages.StartMessage) and message.reuse != "never":
+            if isinstance(outcome, Continued) or message is batch.beginning:
+                return []
+            unread = [
+                messages.QueueMessage(instance=message.instance, name=each.name, data=each.data) for each in carried
+            ]
+            return [message, *unread]
+    return []
 
 
 def _to_children(outcome: Outcome) -> str:
@@ -246,7 +293,9 @@ def _result(outcome: Outcome) -> tuple[Any, str | None]:
         case Completed(output):
             return "Completed", output
         case Failed(details):
-            return "Failed", details.display()
+            return "Cancelled" if is_cancelled(details) else "Failed", details.display()
+        case Parked(mismatch):
+            return "Parked", f"nondeterministic: {mismatch}"
         case Continued(input):
             return "ContinuedAsNew", input
         case None:

@@ -169,7 +169,8 @@ class Client:
         """Ids of instances whose current execution has this status."""
         if status not in ("Running", "Completed", "Failed", "ContinuedAsNew"):
             return []
-        return self._list(model.InstanceQuery(status=status))  # type: ignore[arg-type]
+        own: list[Any] = [status, *(own for own, word in _WORDS.items() if word == status)]
+        return [each for word in own for each in self._list(model.InstanceQuery(status=word))]
 
     def get_instance_info(self, instance_id: str) -> InstanceInfo:
         """One instance."""
@@ -181,7 +182,7 @@ class Client:
             orchestration_name=found.name,
             orchestration_version=found.version,
             current_execution_id=found.current_execution_id,
-            status=found.status,
+            status=_WORDS.get(found.status, found.status),
             output=found.output,
             created_at=found.created_at_ms,
             updated_at=found.updated_at_ms,
@@ -195,7 +196,7 @@ class Client:
             raise RuntimeError(f"get_execution_info: Execution {execution_id} not found for instance {instance_id}")
         return ExecutionInfo(
             execution_id=found.execution_id,
-            status=found.status,
+            status=_WORDS.get(found.status, found.status),
             output=found.output,
             started_at=found.started_at_ms,
             completed_at=found.completed_at_ms,
@@ -263,9 +264,13 @@ class Client:
                 return found
 
 
+# What these are called where they come from: cancelled is failed, and nothing can be parked.
+_WORDS = {"Cancelled": "Failed", "Parked": "Running"}
+
+
 def _result(state: InstanceState) -> OrchestrationResult:
     return OrchestrationResult(
-        status=state.status,
+        status=_WORDS.get(state.status, state.status),
         output=load(state.output),
         error=state.error,
         custom_status=state.custom_status,

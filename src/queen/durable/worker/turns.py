@@ -7,14 +7,21 @@ import logging
 import uuid
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from queen.durable import events
-from queen.durable.events import Failure, InfrastructureFailure, PoisonFailure
+from queen.durable.branches import keys_before
+from queen.durable.errors import StepNotFound
+from queen.durable.events import ApplicationFailure, Failure, InfrastructureFailure, PoisonFailure
 from queen.durable.failures import failure_of
+from queen.durable.messages import CancelMessage, ResetMessage, ResumeMessage
 from queen.durable.model import ExecutionMetadata, OrchestrationItem, TurnCommit
 from queen.durable.provider import Provider, ProviderError
 from queen.durable.registry import DEFAULT_VERSION, RegisteredOrchestration, Registry
-from queen.durable.replay.arrivals import Batch, admit, open_batch, refused_children
-from queen.durable.replay.turn import Completed, Continued, Failed, Turn, fail_turn, run_turn
+from queen.durable.replay.arrivals import Batch, admit, is_parked, open_batch, refused_children
+from queen.durable.replay.reset import reset_commit
+from queen.durable.replay.restore import restore
+from queen.durable.replay.turn import Completed, Continued, Failed, Parked, Turn, fail_turn, run_turn
 from queen.durable.worker import retries
 from queen.durable.worker.counters import Counters
 from queen.durable.worker.crash import CrashPoints
@@ -91,6 +98,8 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
             await self._poison(item)
             return
         batch = open_batch(item, now_ms=self._provider.now_ms(), runtime_version=self._settings.runtime_version)
+        if await self._steered(item, batch):
+            return
         if batch is None:
             await self._nothing_to_do(item)
             return
@@ -101,12 +110,42 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
         await self._take_turn(item, batch, orchestration)
 
     async def _take_turn(self, item: OrchestrationItem, batch: Batch, orchestration: RegisteredOrchestration) -> None:
-        admit(batch, orchestration.version, uuid.uuid4().hex[:16])
+        admit(batch, orchestration.version, _seed())
         self._crash.reach("turn.before")
         turn = await self._threads.run(_guarded_turn, batch, orchestration, item)
         self._crash.reach("turn.before_ack")
         if await self._ack(item, batch, turn):
             self._crash.reach("turn.after_ack")
+
+    async def _steered(self, item: OrchestrationItem, batch: Batch | None) -> bool:
+        """What an operator asked for without the code being asked: to begin again from a step, or to end."""
+        for message in item.messages:
+            if isinstance(message, ResetMessage) and item.history and (batch is None or batch.beginning is None):
+                return await self._reset(item, batch, message)
+            if isinstance(message, CancelMessage) and message.force and batch is not None:
+                admit(batch, batch.version or DEFAULT_VERSION, _seed())
+                details = ApplicationFailure(message=message.reason, cause="cancelled")
+                return await self._ack(item, batch, fail_turn(batch, details))
+        return False
+
+    async def _reset(self, item: OrchestrationItem, batch: Batch | None, wanted: ResetMessage) -> bool:
+        if batch is not None:
+            admit(batch, batch.version or DEFAULT_VERSION)
+        history = [*item.history, *(batch.fresh if batch is not None else ())]
+        try:
+            keys = await keys_before(self._provider, item.instance, item.execution_id)
+            suffix = f"~{item.execution_id + 1}"
+            restored = restore(history, keys=keys, from_step=wanted.from_step, suffix=suffix)
+        except StepNotFound as error:
+            _log.warning("%s was not reset: %s", item.instance, error)
+            if batch is not None:
+                batch.fresh.clear()
+                batch.ledger.last_event_id = item.history[-1].event_id
+            return False
+        commit = reset_commit(item, batch, wanted, restored)
+        await self._commit(item.token, commit)
+        self._running.cancel(commit.cancelled_activities)
+        return True
 
     async def _nothing_to_do(self, item: OrchestrationItem) -> None:
         if item.is_new and item.messages:
@@ -165,8 +204,10 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
 
     async def _ack(self, item: OrchestrationItem, batch: Batch, turn: Turn) -> bool:
         commit = turn.commit
+        if isinstance(turn.outcome, Parked):
+            commit = self._to_be_resumed(item, batch, commit)
         if item.undecodable:
-            commit = _with_dead_letters(commit, item)
+            commit = structs.replace(commit, dead_letters=item.undecodable)
         try:
             await self._commit(item.token, commit)
         except ProviderError as error:
@@ -177,6 +218,16 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
         self._running.cancel(commit.cancelled_activities)
         self._count(batch, turn)
         return True
+
+    def _to_be_resumed(self, item: OrchestrationItem, batch: Batch, commit: TurnCommit) -> TurnCommit:
+        """A parked instance is tried again after a while, longer each time: its code may be back by then."""
+        tries = [each.attempt for each in item.messages if isinstance(each, ResumeMessage)]
+        if not tries and is_parked(batch.history):
+            return commit
+        attempt = max(tries, default=0) + 1
+        at = self._provider.now_ms() + self._settings.unregistered_delay_ms(attempt)
+        again = ResumeMessage(instance=item.instance, attempt=attempt, not_before_ms=at)
+        return structs.replace(commit, orchestrator_items=(*commit.orchestrator_items, again))
 
     async def _record_refusal(self, item: OrchestrationItem, batch: Batch, refusal: ProviderError) -> bool:
         details = InfrastructureFailure(operation=refusal.operation, message=refusal.message)
@@ -210,6 +261,16 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
                 _log.warning("%s failed: %s", batch.ledger.instance, details.display())
             case Continued():
                 counters.orch_continue_as_new += 1
+            case Parked(mismatch) if turn.commit.history_delta:
+                counters.orch_configuration_errors += 1
+                _log.error(
+                    "%s is parked until code that fits its history is back: %s",
+                    batch.ledger.instance,
+                    mismatch,
+                    exc_info=mismatch.__cause__,
+                )
+            case Parked():
+                pass
             case None:
                 pass
 
@@ -239,6 +300,5 @@ def _guarded_turn(batch: Batch, orchestration: RegisteredOrchestration, item: Or
         return fail_turn(batch, failure_of(panic, f"{type(panic).__name__}: {panic}", "panicked"))
 
 
-def _with_dead_letters(commit: TurnCommit, item: OrchestrationItem) -> TurnCommit:
-    fields = {name: getattr(commit, name) for name in commit.__struct_fields__}
-    return TurnCommit(**{**fields, "dead_letters": item.undecodable})
+def _seed() -> str:
+    return uuid.uuid4().hex[:16]

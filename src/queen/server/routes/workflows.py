@@ -8,7 +8,7 @@ from typing import Final, TypeVar, get_args
 from msgspec import UNSET, Raw, UnsetType
 
 from queen import errors
-from queen.durable.admin import Started, WorkflowAdmin, WorkflowDetail, WorkflowHistory, WorkflowPage
+from queen.durable.admin import Begun, Started, WorkflowAdmin, WorkflowDetail, WorkflowHistory, WorkflowPage
 from queen.durable.model import ExecutionStatus, InstanceQuery, pack_version
 from queen.durable.provider import ProviderError
 from queen.durable.providers.postgres.provider import PostgresProvider
@@ -24,6 +24,7 @@ PAGE: Final = 100
 LONGEST_NAME: Final = 1024
 LONGEST_DELAY_MS: Final = 10 * 366 * 86_400_000
 BIGGEST_CURSOR: Final = 2**63 - 1
+LAST_STEP: Final = 2**31 - 1
 
 
 class Start(Wire):
@@ -46,9 +47,31 @@ class Raise(Wire):
 
 
 class Cancel(Wire):
-    """Why, for the history."""
+    """Why, for the history; `force` ends the instance without asking its code."""
 
     reason: str | None = None
+    force: bool = False
+
+
+class Again(Wire):
+    """From which step of the current execution, and in which version of the code."""
+
+    from_step: int | None = None
+    version: str | None = None
+
+
+class Retry(Wire):
+    """In which version of the code, unless in its own."""
+
+    version: str | None = None
+
+
+class Fork(Wire):
+    """The id of the new instance, from which step it goes on, and in which version of the code."""
+
+    id: str | None = None
+    from_step: int | None = None
+    version: str | None = None
 
 
 class Told(Wire):
@@ -61,6 +84,9 @@ class Told(Wire):
 DECODE_START: Final = Decoder(Start)
 DECODE_RAISE: Final = Decoder(Raise)
 DECODE_CANCEL: Final = Decoder(Cancel)
+DECODE_RETRY: Final = Decoder(Retry)
+DECODE_AGAIN: Final = Decoder(Again)
+DECODE_FORK: Final = Decoder(Fork)
 
 
 def _admin(request: Request) -> WorkflowAdmin:
@@ -175,8 +201,35 @@ async def cancel(request: Request) -> Response:
     """Ask an instance to end; its open children end with it."""
     body: Cancel = DECODE_CANCEL(request.body)
     instance = _id(request)
-    await _explained(_admin(request).cancel(instance, _named_or_none("reason", body.reason)))
+    work = _admin(request).cancel(instance, _named_or_none("reason", body.reason), force=body.force)
+    await _explained(work)
     return answer(Told(True, instance))
+
+
+def _step(value: int | None) -> int | None:
+    if value is not None and not 2 <= value <= LAST_STEP:
+        raise errors.InvalidRequest("from_step", f"fromStep must be between 2 and {LAST_STEP}")
+    return value
+
+
+async def retry(request: Request) -> Response:
+    """Try a parked instance at once, or run what failed last of a failed or cancelled one again."""
+    body: Retry = DECODE_RETRY(request.body)
+    return answer(await _explained(_admin(request).retry(_id(request), version=_version(body.version))))
+
+
+async def reset(request: Request) -> Response:
+    """Begin a new execution from a step of the current one, or from its start."""
+    body: Again = DECODE_AGAIN(request.body)
+    step, version = _step(body.from_step), _version(body.version)
+    return answer(await _explained(_admin(request).reset(_id(request), from_step=step, version=version)))
+
+
+async def fork(request: Request) -> Response:
+    """Start another instance that goes on from a step of this one, which stays as it is."""
+    body: Fork = DECODE_FORK(request.body)
+    step, version, new = _step(body.from_step), _version(body.version), _named_or_none("id", body.id)
+    return answer(await _explained(_admin(request).fork(_id(request), new, from_step=step, version=version)), 201)
 
 
 _FILTERS: Final = (
@@ -207,4 +260,7 @@ ROUTES = [
     ),
     Route("POST", "/api/v1/workflows/:id/raise", raise_event, body=Raise, answer=Told, others=(404,)),
     Route("POST", "/api/v1/workflows/:id/cancel", cancel, body=Cancel, answer=Told, others=(404,)),
+    Route("POST", "/api/v1/workflows/:id/retry", retry, body=Retry, answer=Begun, others=(404, 409)),
+    Route("POST", "/api/v1/workflows/:id/reset", reset, body=Again, answer=Begun, others=(404,)),
+    Route("POST", "/api/v1/workflows/:id/fork", fork, body=Fork, answer=Begun, status=201, others=(404,)),
 ]

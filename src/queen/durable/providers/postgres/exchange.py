@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 from queen.durable.messages import OrchestratorMessage
-from queen.durable.model import LockedTask, OrchestrationItem
+from queen.durable.model import ENDED, LockedTask, OrchestrationItem
 from queen.durable.provider import ProviderError
 from queen.durable.providers.postgres.batching import Batcher
 from queen.durable.providers.postgres.connection import Calls, Row
@@ -102,7 +102,7 @@ class PostgresExchange(PostgresQueries):
         for turn, row in zip(made.turns, acked, strict=True):
             self._instances.pop(turn.token, None)
             if row["instance"] is not None:
-                ended = turn.commit.metadata.status in ("Completed", "Failed")
+                ended = turn.commit.metadata.status in ENDED
                 self._changes.notify(row["instance"], ended=ended)
 
     async def _deliver(

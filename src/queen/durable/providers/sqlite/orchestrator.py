@@ -197,7 +197,7 @@ def _update_read_models(store: Statements, instance: str, commit: TurnCommit, no
         store.change("kv_tombstone_all", instance=instance, now=now)
     for key, (value, updated_at) in delta.kv.items():
         store.change("kv_change", instance=instance, key=key, value=value, updated_at=updated_at)
-    if commit.metadata.status is not None:
+    if commit.metadata.status not in (None, "Parked"):
         store.change("kv_fold_values", instance=instance)
         store.change("kv_fold_tombstones", instance=instance)
         store.change("kv_empty_delta", instance=instance)

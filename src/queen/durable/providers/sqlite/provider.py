@@ -7,6 +7,7 @@ from pathlib import Path
 
 from queen.durable.messages import ActivityTask, OrchestratorMessage, visible_from_ms
 from queen.durable.model import (
+    ENDED,
     CapabilityFilter,
     LockedTask,
     OrchestrationItem,
@@ -184,7 +185,7 @@ class SqliteProvider(SqliteQueries):
             "ack_orchestration_item",
             lambda store: orchestrator.ack(store, token, commit),
             self._boarding(commit),
-            ended=commit.metadata.status in ("Completed", "Failed"),
+            ended=commit.metadata.status in ENDED,
         )
 
     async def abandon_orchestration_item(self, token: str, *, delay_ms: int = 0, ignore_attempt: bool = False) -> None:

@@ -35,7 +35,7 @@ begin
 
     v_ended := array(
         select turn.instance from unnest(p_instances, p_statuses) as turn (instance, status)
-        where turn.instance is not null and turn.status is not null
+        where turn.instance is not null and turn.status <> 'Parked'
     );
     if cardinality(v_ended) = 0
        or not exists (select from queen_durable.kv_delta d where d.instance = any (v_ended)) then

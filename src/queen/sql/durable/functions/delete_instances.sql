@@ -11,7 +11,7 @@ declare
         select i.instance
         from queen_durable.instances i
         join queen_durable.executions e on e.instance = i.instance and e.execution_id = i.current_execution_id
-        where i.parent_instance is null and e.status in ('Completed', 'Failed')
+        where i.parent_instance is null and e.status in ('Completed', 'Failed', 'Cancelled')
           and (p_instances is null or i.instance = any (p_instances))
           and (p_completed_before is null or e.completed_at < p_completed_before)
           and not queen_durable.is_running(array[i.instance])

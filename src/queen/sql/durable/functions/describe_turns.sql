@@ -1,6 +1,7 @@
 -- Promises: creates or updates the instance and execution rows of turns. An instance comes into being with its name and
 --   version; its parent never changes; its current execution only rises. A new execution starts without a pinned version; a null
 --   leaves a value as it is. A told custom status sets or clears the value and raises its version by one.
+--   A parked execution runs again with the next turn that does not park it.
 -- Locks: the caller holds the keys of the turns; here their instance and execution rows.
 create or replace function queen_durable.describe_turns(
     p_instances text[], p_executions integer[], p_names text[], p_versions text[], p_parents text[], p_traces text[],
@@ -46,14 +47,14 @@ begin
         (instance, execution_id, status, output, pinned_version, started_at, completed_at)
     select turn.instance, turn.execution_id, coalesce(turn.status, 'Running'),
            case when turn.status is not null then turn.output end, turn.pinned, p_now,
-           case when turn.status is not null then p_now end
+           case when turn.status <> 'Parked' then p_now end
     from described
     join unnest(p_instances, p_executions, p_statuses, p_outputs, p_pinned)
         as turn (instance, execution_id, status, output, pinned) on turn.instance = described.instance
     on conflict (instance, execution_id) do update
-    set status = case when excluded.completed_at is null then e.status else excluded.status end,
-        output = case when excluded.completed_at is null then e.output else excluded.output end,
+    set status = case when excluded.status = 'Running' and e.status <> 'Parked' then e.status else excluded.status end,
+        output = case when excluded.status = 'Running' and e.status <> 'Parked' then e.output else excluded.output end,
         completed_at = coalesce(excluded.completed_at, e.completed_at),
         pinned_version = coalesce(excluded.pinned_version, e.pinned_version)
-    where excluded.completed_at is not null or excluded.pinned_version is not null;
+    where excluded.status <> 'Running' or e.status = 'Parked' or excluded.pinned_version is not null;
 end $$;

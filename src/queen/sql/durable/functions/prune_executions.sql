@@ -15,7 +15,7 @@ begin
         using queen_durable.instances i
         where i.instance = any (p_instances) and e.instance = i.instance
           and e.execution_id <= i.current_execution_id - p_keep
-          and e.status <> 'Running'
+          and e.status not in ('Running', 'Parked')
           and (p_completed_before is null or e.completed_at < p_completed_before)
         returning e.instance, e.execution_id
     ), erased as (

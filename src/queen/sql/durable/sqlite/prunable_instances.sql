@@ -7,7 +7,7 @@ where instances.current_execution_id > 1
     select 1 from executions
     where executions.instance = instances.instance
       and executions.execution_id < instances.current_execution_id
-      and executions.status <> 'Running'
+      and executions.status not in ('Running', 'Parked')
       and (:completed_before is null or executions.completed_at < :completed_before)
   )
 order by instances.id

@@ -4,7 +4,7 @@ from instances
 join executions
   on executions.instance = instances.instance and executions.execution_id = instances.current_execution_id
 where instances.parent_instance is null
-  and executions.status in ('Completed', 'Failed')
+  and executions.status in ('Completed', 'Failed', 'Cancelled')
   and (:instances is null or instances.instance in (select value from json_each(:instances)))
   and (:completed_before is null or executions.completed_at < :completed_before)
 order by instances.id
