@@ -1,51 +1,66 @@
-"""From an exception to the failure that is stored: its type, its causes, its traceback."""
+"""How an activity or an instance can fail, as it is stored."""
 
-from __future__ import annotations
-
-import traceback
 from typing import Literal
 
-from queen.durable.errors import CallFailed, NonRetryable
-from queen.durable.events import ApplicationFailure
+import msgspec
 
-_LONGEST_TRACEBACK = 16_384
-_MOST_CAUSES = 10
-
-Cause = Literal["activity", "orchestration", "panicked"]
+__all__ = ["ApplicationFailure", "ConfigurationFailure", "Failure", "InfrastructureFailure", "PoisonFailure"]
 
 
-def failure_of(
-    error: BaseException, message: str, cause: Cause = "activity", *, progress: str | None = None
-) -> ApplicationFailure:
-    """What is kept of an exception that ended an activity or a workflow."""
-    return ApplicationFailure(
-        message=message,
-        cause=cause,
-        error_types=tuple(each.__name__ for each in type(error).__mro__ if each not in (BaseException, object)),
-        causes=_causes(error),
-        traceback=traceback_of(error),
-        non_retryable=isinstance(error, NonRetryable),
-        progress=progress,
-    )
+class InfrastructureFailure(msgspec.Struct, frozen=True, tag="infrastructure", tag_field="category"):
+    """The store or the machinery failed, not the user's code."""
+
+    operation: str
+    message: str
+    retryable: bool = False
+
+    def display(self) -> str:
+        """The text a client sees."""
+        return f"infrastructure:{self.operation}: {self.message}"
 
 
-def traceback_of(error: BaseException) -> str:
-    """The traceback with its causes; of a very long one the end, where it says what happened."""
-    text = "".join(traceback.format_exception(error))
-    return text if len(text) <= _LONGEST_TRACEBACK else "..." + text[-_LONGEST_TRACEBACK:]
+class ConfigurationFailure(msgspec.Struct, frozen=True, tag="configuration", tag_field="category"):
+    """Code and history do not fit together; the message begins with its cause."""
+
+    message: str
+    cause: str = "nondeterministic"
+
+    def display(self) -> str:
+        """The text a client sees."""
+        return f"{self.cause}: {self.message}"
 
 
-def _causes(error: BaseException) -> tuple[str, ...]:
-    found: list[str] = []
-    seen = {id(error)}
-    current: BaseException | None = error
-    while current is not None and len(found) < _MOST_CAUSES:
-        if isinstance(current, CallFailed):
-            found += getattr(current.details, "causes", ())
-            break
-        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
-        if current is None or id(current) in seen:
-            break
-        seen.add(id(current))
-        found.append(f"{type(current).__name__}: {current}")
-    return tuple(found[:_MOST_CAUSES])
+class ApplicationFailure(msgspec.Struct, frozen=True, tag="application", tag_field="category", omit_defaults=True):
+    """User code failed; the only failure that reaches orchestration code as an exception.
+
+    ``error_types`` are the names of the exception's class and of its bases, ``causes`` the exceptions behind
+    it, ``progress`` what the activity last told with ``heartbeat`` (JSON text).
+    """
+
+    message: str
+    cause: Literal["activity", "orchestration", "panicked", "cancelled"] = "activity"
+    retryable: bool = False
+    error_types: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
+    traceback: str = ""
+    non_retryable: bool = False
+    progress: str | None = None
+
+    def display(self) -> str:
+        """The text a client sees."""
+        return f"canceled: {self.message}" if self.cause == "cancelled" else self.message
+
+
+class PoisonFailure(msgspec.Struct, frozen=True, tag="poison", tag_field="category"):
+    """A message was handed out too often without being finished."""
+
+    what: str
+    attempts: int
+    max_attempts: int
+
+    def display(self) -> str:
+        """The text a client sees."""
+        return f"poison: {self.what} exceeded {self.attempts} attempts (max {self.max_attempts})"
+
+
+Failure = InfrastructureFailure | ConfigurationFailure | ApplicationFailure | PoisonFailure

@@ -11,9 +11,9 @@ import msgspec
 from queen.durable import events, messages
 from queen.durable.errors import NondeterminismDetected, OrchestrationRaised
 from queen.durable.events import ApplicationFailure, CarriedEvent, Failure, HistoryEvent
-from queen.durable.failures import failure_of, traceback_of
 from queen.durable.messages import OrchestratorMessage
 from queen.durable.model import ExecutionMetadata, KeyValue, TurnCommit
+from queen.durable.raised import failure_of, traceback_of
 from queen.durable.replay import syscalls
 from queen.durable.replay.action import Action, AwaitEvent, Envelope, RunActivity
 from queen.durable.replay.arrivals import Batch, Ledger, is_parked, last_event_id, open_work, refused_children

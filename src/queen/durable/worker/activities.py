@@ -11,10 +11,10 @@ from queen.durable import messages
 from queen.durable.activity_context import ActivityContext, activity_context
 from queen.durable.codec import dump, load
 from queen.durable.events import ApplicationFailure, Failure, PoisonFailure
-from queen.durable.failures import failure_of
 from queen.durable.messages import ActivityTask, OrchestratorMessage
 from queen.durable.model import ActivityKey, LockedTask, SessionConfig
 from queen.durable.provider import Provider, ProviderError
+from queen.durable.raised import failure_of
 from queen.durable.registry import RegisteredActivity, Registry
 from queen.durable.replay.syscalls import GET_KV_VALUE
 from queen.durable.worker import retries

@@ -13,10 +13,10 @@ from queen.durable import events
 from queen.durable.branches import keys_before
 from queen.durable.errors import StepNotFound
 from queen.durable.events import ApplicationFailure, Failure, InfrastructureFailure, PoisonFailure
-from queen.durable.failures import failure_of
 from queen.durable.messages import CancelMessage, ResetMessage, ResumeMessage
 from queen.durable.model import ExecutionMetadata, OrchestrationItem, TurnCommit
 from queen.durable.provider import Provider, ProviderError
+from queen.durable.raised import failure_of
 from queen.durable.registry import DEFAULT_VERSION, RegisteredOrchestration, Registry
 from queen.durable.replay.arrivals import Batch, admit, is_parked, open_batch, refused_children
 from queen.durable.replay.reset import reset_commit
