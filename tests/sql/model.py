@@ -1,181 +1,350 @@
-"""What the verbs should do, said without SQL: a queue of partitions and groups in plain Python."""
+"""What a queue promises, said without SQL: partitions, groups and options in plain Python, with time as an argument.
+
+Some things happen when the database gets to them (an eviction, the end of a message that was delivered too often), so
+the model does not foretell them: it says for each message that a cursor passed whether a rule explains that.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 from uuid import UUID
 
+QUEUE_MODE = "__QUEUE_MODE__"
+
 Status = Literal["completed", "failed", "dlq", "retry"]
+Key = tuple[str, str]  # partition, group
+
+
+class Violation(AssertionError):
+    """The database did what no rule explains, or did not do what a rule demands."""
+
+
+def demand(condition: object, what: str) -> None:
+    if not condition:
+        raise Violation(what)
+
+
+@dataclass
+class Options:
+    """A queue's configuration, under the names it has there. Times in seconds, but retry_delay."""
+
+    lease_time: int = 60
+    retry_limit: int = 3
+    retry_delay: int = 0
+    max_deliveries: int = 0
+    partial_failure: Literal["dlq", "retry"] = "dlq"
+    delayed_processing: int = 0
+    window_buffer: int = 0
+    retention_enabled: bool = False
+    retention_seconds: int = 0
+    completed_retention_seconds: int = 0
+    max_wait_time_seconds: int = 0
+    max_queue_size: int = 0
+    delivery_log: bool = True
+    paused: bool = False
+
+    def overdue(self, created: float, now: float) -> bool:
+        return self.max_wait_time_seconds > 0 and created < now - self.max_wait_time_seconds
+
+    def aged(self, created: float, now: float) -> bool:
+        return self.retention_enabled and 0 < self.retention_seconds < now - created
+
+    def completed_aged(self, created: float, now: float) -> bool:
+        return self.retention_enabled and 0 < self.completed_retention_seconds < now - created
 
 
 @dataclass
 class Lease:
+    """`handed`: what was given to a handler; the rest of a prefetched batch was not. `auto`: acknowledged at once."""
+
     token: UUID
-    first: int
-    last: int
+    seqs: list[int]
     expires: float
+    handed: set[int]
+    auto: bool = False
+
+    @property
+    def last(self) -> int:
+        return self.seqs[-1]
 
 
 @dataclass
-class Lane:
-    """One group in one partition."""
+class Cursor:
+    """One group in one partition. `retries` belong to the message that was first when they were spent."""
 
-    cursor: int = 0
+    at: int = 0
     lease: Lease | None = None
-    retries: int = 0
     not_before: float = 0
-    dead: list[int] = field(default_factory=list)
+    retries: int = 0
+    first: int | None = None
+    ran_out: Counter[int] = field(default_factory=Counter)  # leases that ran out, by message that was handed out
+    buried: set[int] = field(default_factory=set)
+    received: set[int] = field(default_factory=set)
+    consumed: tuple[int, int] = (0, 0)  # at least (what was there), at most (with the holes)
+
+    def live(self, now: float) -> bool:
+        return self.lease is not None and self.lease.expires > now
+
+    def count(self, low: int, high: int) -> None:
+        self.consumed = self.consumed[0] + low, self.consumed[1] + high
 
 
 @dataclass
 class Partition:
-    name: str
+    id: int = 0
     next: int = 1
-    first: int = 1
-    by_transaction: dict[str, int] = field(default_factory=dict)
+    last_created: float = 0
+    kept: dict[int, float] = field(default_factory=dict)  # seq: when it was created
     transactions: dict[int, str] = field(default_factory=dict)
-    created: dict[int, float] = field(default_factory=dict)
-    deleted: set[int] = field(default_factory=set)
+    seqs: dict[str, int] = field(default_factory=dict)
+    _order: list[int] | None = None
 
-    def push(self, transaction: str, now: float) -> tuple[str, int]:
-        """Status and seq of one message."""
-        if transaction in self.by_transaction:
-            return "duplicate", self.by_transaction[transaction]
+    def after(self, seq: int) -> list[int]:
+        """The seqs kept beyond this one, in order."""
+        if self._order is None:
+            self._order = list(self.kept)
+        return self._order[bisect_right(self._order, seq) :]
+
+    def store(self, transaction: str, now: float) -> int:
         seq, self.next = self.next, self.next + 1
-        self.by_transaction[transaction] = seq
+        self._order, self.last_created = None, now
+        self.kept[seq] = now
         self.transactions[seq] = transaction
-        self.created[seq] = now
-        return "queued", seq
+        self.seqs[transaction] = seq
+        return seq
 
     def remove(self, seq: int) -> None:
-        del self.by_transaction[self.transactions.pop(seq)]
-        del self.created[seq]
+        self._order = None
+        del self.kept[seq]
+        del self.seqs[self.transactions.pop(seq)]
 
-    def pending(self, cursor: int) -> list[int]:
-        """The seqs a cursor has not passed, without those removed."""
-        return [seq for seq in range(max(cursor + 1, self.first), self.next) if seq in self.created]
+
+@dataclass
+class DeadLetter:
+    id: int
+    evicted: bool
+    redriven: bool = False
+
+
+@dataclass
+class Scheduled:
+    due: float
+    partition: str
+    transaction: str
 
 
 class Model:
-    """The queue. `partial` and `limit` are its partial_failure and retry_limit."""
+    """One queue. Its time is `now`, moved by whoever drives it."""
 
-    def __init__(self, partitions: list[str], groups: list[str], partial: str, limit: int) -> None:
-        self.partitions = {name: Partition(name) for name in partitions}
-        self.lanes = {(name, group): Lane() for name in partitions for group in groups}
-        self.partial, self.limit = partial, limit
-        self.paused = False
+    def __init__(self, options: Options, now: float) -> None:
+        self.options = options
+        self.now = now
+        self.partitions: dict[str, Partition] = {}
+        self.cursors: dict[Key, Cursor] = {}
+        self.groups: dict[str, float] = {}  # since when
+        self.dead: dict[tuple[str, str, int], list[DeadLetter]] = {}
+        self.scheduled: list[Scheduled] = []
+        self.expected: Counter[tuple[str, str, int]] = Counter()  # dead letters this step has to leave
 
-    def open_lanes(self, group: str, now: float) -> list[str]:
-        """The partitions that may be handed out to a group now, with something in them."""
-        return [] if self.paused else [
-            name
-            for (name, owner), lane in self.lanes.items()
-            if owner == group and lane.not_before <= now and (lane.lease is None or lane.lease.expires <= now)
-            and self.partitions[name].pending(lane.cursor)
-        ]  # fmt: skip
+    # What waits
 
-    def batch(self, name: str, group: str, size: int) -> list[int]:
-        """What a pop of `size` gets from a lane: `size` places from the first message on, less the deleted ones."""
-        waiting = self.partitions[name].pending(self.lanes[name, group].cursor)
-        return [seq for seq in waiting if seq < waiting[0] + size]
+    def pending(self, key: Key) -> list[int]:
+        """The seqs a group has still to get, in order."""
+        cursor = self.cursors[key]
+        return [seq for seq in self.partitions[key[0]].after(cursor.at) if seq not in cursor.buried]
 
-    def pop(self, name: str, group: str, size: int, token: UUID, expires: float) -> list[int]:
-        lane, seqs = self.lanes[name, group], self.batch(name, group, size)
-        lane.cursor = seqs[0] - 1
-        lane.lease = Lease(token, seqs[0], seqs[-1], expires)
-        return seqs
+    def depth(self) -> tuple[int, int]:
+        """What the slowest group has not passed, at least and at most: what a group buried may count or not."""
+        low = high = 0
+        for name, partition in self.partitions.items():
+            keys = [key for key in self.cursors if key[0] == name]
+            behind = min((self.cursors[key].at for key in keys), default=0)
+            low += max((len(self.pending(key)) for key in keys), default=len(partition.kept))
+            high += sum(seq > behind for seq in partition.kept)
+        return low, high
 
-    def ack_up_to(self, name: str, group: str, token: UUID, up_to: int) -> str:
-        lane = self.lanes[name, group]
-        if lane.lease is None or lane.lease.token != token:
+    def young(self, key: Key, first: int) -> float:
+        """Until when delay and window hide a cursor whose first message is `first`."""
+        partition, options = self.partitions[key[0]], self.options
+        created = partition.kept[first]
+        until = created + options.delayed_processing
+        if options.window_buffer:
+            rest = partition.last_created + options.window_buffer
+            until = max(until, min(rest, created + 10 * options.window_buffer))
+        return until
+
+    def may_die(self, key: Key, seq: int) -> bool:
+        """Whether max_deliveries gives this message up when its partition is taken over."""
+        cursor, limit = self.cursors[key], self.options.max_deliveries
+        ran_out = cursor.lease is not None and cursor.lease.expires <= self.now and seq in cursor.lease.handed
+        return limit > 0 and ran_out and cursor.ran_out[seq] + 1 >= limit
+
+    def ready(self, key: Key) -> list[int]:
+        """The messages that a pop must find here, whatever the database did already by itself."""
+        cursor, created = self.cursors[key], self.partitions[key[0]].kept
+        if self.options.paused or cursor.live(self.now) or cursor.not_before > self.now:
+            return []
+        options, now = self.options, self.now
+        waiting = [seq for seq in self.pending(key) if not options.overdue(created[seq], now)]
+        waiting = [seq for seq in waiting if not options.aged(created[seq], now) and not self.may_die(key, seq)]
+        if not waiting or self.young(key, waiting[0]) > now:
+            return []
+        return [seq for seq in waiting if created[seq] + options.delayed_processing <= now]
+
+    def retries(self, key: Key) -> int:
+        """How many retries the first message has spent."""
+        cursor, waiting = self.cursors[key], self.pending(key)
+        return cursor.retries if waiting and waiting[0] == cursor.first else 0
+
+    # What is done to it
+
+    def register(self, group: str, mode: str) -> None:
+        if group not in self.groups:
+            self.groups[group] = self.now
+            for name, partition in self.partitions.items():
+                self.cursors[name, group] = Cursor(at=partition.next - 1 if mode == "new" else 0)
+
+    def partition(self, name: str) -> Partition:
+        """The partition; its first push makes it, with a cursor for every group."""
+        if name not in self.partitions:
+            self.partitions[name] = Partition()
+            for group in self.groups:
+                self.cursors[name, group] = Cursor()
+        return self.partitions[name]
+
+    def take(self, key: Key, lease: Lease | None) -> None:
+        """A pop found the lease that was there run out, or none, and gives its messages to somebody else."""
+        cursor = self.cursors[key]
+        if cursor.lease is not None:
+            cursor.ran_out.update(seq for seq in cursor.lease.handed if seq > cursor.at)
+            cursor.lease = None
+        if lease is not None:
+            cursor.lease, cursor.not_before = lease, 0
+
+    def ack_up_to(self, key: Key, token: UUID, up_to: int) -> str:
+        cursor = self.cursors.get(key)
+        if cursor is None or cursor.lease is None or cursor.lease.token != token:
             return "lost"
-        moved = min(max(lane.cursor, up_to), lane.lease.last)
-        if moved > lane.cursor:
-            lane.retries = 0
-        lane.cursor = moved
-        if lane.cursor >= lane.lease.last:
-            lane.lease, lane.not_before = None, 0
+        self.advance(key, min(max(cursor.at, up_to), cursor.lease.last), completed=True)
+        self.end_if_done(key)
         return "acked"
 
-    def ack(self, name: str, group: str, token: UUID, items: dict[int, Status], now: float, delay: float) -> list[str]:
+    def advance(self, key: Key, to: int, *, completed: bool) -> None:
+        """The cursor goes on: the message that is now first has spent nothing yet."""
+        cursor = self.cursors[key]
+        if to > cursor.at:
+            passed = [seq for seq in self.pending(key) if seq <= to]
+            cursor.count(len(passed) if completed else 0, to - cursor.at)
+            cursor.at, cursor.retries = to, 0
+
+    def end_if_done(self, key: Key) -> None:
+        """A lease with nothing left to finish is over."""
+        cursor = self.cursors[key]
+        if cursor.lease and not any(cursor.at < seq <= cursor.lease.last for seq in self.pending(key)):
+            cursor.lease, cursor.not_before = None, 0
+
+    def ack(self, key: Key, token: UUID, items: dict[int, Status], *, at_once: bool = False) -> list[str]:
         """The table of outcomes, decided once per call; `items` by seq in order."""
-        lane = self.lanes[name, group]
-        if lane.lease is None or lane.lease.token != token:
-            return ["lost"] * len(items)
-        was, lease = lane.cursor, lane.lease
-        created = self.partitions[name].created
-        known = {seq: status for seq, status in items.items() if seq <= lease.last and seq in created}
-        mixed = self.partial == "dlq" and any(s in ("completed", "dlq") for seq, s in known.items() if seq > was)
-        before = len(lane.dead)
-        handed_back: float | None = None
+        cursor = self.cursors.get(key)
+        if cursor is None or cursor.lease is None or cursor.lease.token != token:
+            return ["unknown" if cursor is None else "lost"] * len(items)
+        was, lease = cursor.at, cursor.lease
+        kept = self.partitions[key[0]].kept
+        known = {seq: status for seq, status in items.items() if seq <= lease.last and seq in kept}
+        mixed = self.options.partial_failure == "dlq" and any(
+            status in ("completed", "dlq") for seq, status in known.items() if seq > was
+        )
+        retries, died, back = self.retries(key), False, None
         for seq, status in known.items():
             if seq <= was:
-                if status in ("failed", "dlq") and seq >= lease.first and seq not in lane.dead:
-                    lane.dead.append(seq)
-            elif handed_back is None:
-                wait = self._decide(lane, seq, status, mixed=mixed, delay=delay)
-                handed_back = None if wait is None else now + wait
-        if len(lane.dead) > before and handed_back is None:
-            lane.retries = 0
-        if handed_back is not None or lane.cursor >= lease.last:
-            lane.lease, lane.not_before = None, handed_back or 0
+                if status in ("failed", "dlq") and seq >= lease.seqs[0] and (*key, seq) not in self.dead:
+                    self.expected[(*key, seq)] += 1
+                    died = True
+            elif back is None:
+                spent = mixed or at_once or retries >= self.options.retry_limit
+                if status == "completed":
+                    retries = 0
+                    self.advance(key, seq, completed=True)
+                elif status == "dlq" or (status == "failed" and spent):
+                    self.expected[(*key, seq)] += seq not in cursor.buried
+                    self.advance(key, seq, completed=False)
+                    died = True
+                else:
+                    back = self.options.retry_delay / 1000 if status == "failed" else 0.0
+                    retries += status == "failed"
+        self._settle(key, 0 if died and back is None else retries, back)
         return [_verdict(seq, known.get(seq), was, lease) for seq in items]
 
-    def _decide(self, lane: Lane, seq: int, status: Status, *, mixed: bool, delay: float) -> float | None:
-        """One message past the cursor; returns after how long the rest is handed back, None when it goes on."""
-        if status == "completed":
-            lane.cursor, lane.retries = seq, 0
-            return None
-        if status == "retry":
-            return 0
-        if status == "dlq" or mixed or lane.retries >= self.limit:
-            lane.cursor = seq
-            lane.dead.append(seq)
-            return None
-        lane.retries += 1
-        return delay
+    def _settle(self, key: Key, retries: int, back: float | None) -> None:
+        """After an ack: what the first message has spent, and the rest handed back `back` seconds from now."""
+        cursor, waiting = self.cursors[key], self.pending(key)
+        cursor.retries, cursor.first = retries, waiting[0] if waiting else None
+        if back is not None:
+            cursor.lease, cursor.not_before = None, self.now + back
+        self.end_if_done(key)
 
     def release(self, token: UUID, until: float) -> int:
-        held = [lane for lane in self.lanes.values() if lane.lease is not None and lane.lease.token == token]
-        for lane in held:
-            lane.lease, lane.not_before = None, until
+        held = [cursor for cursor in self.cursors.values() if cursor.lease and cursor.lease.token == token]
+        for cursor in held:
+            cursor.lease, cursor.not_before = None, until
         return len(held)
 
-    def renew(self, token: UUID, now: float, until: float) -> int:
+    def renew(self, token: UUID, until: float) -> int:
         held = [
-            lane.lease
-            for lane in self.lanes.values()
-            if lane.lease is not None and lane.lease.token == token and lane.lease.expires > now
+            cursor.lease
+            for cursor in self.cursors.values()
+            if cursor.lease and cursor.live(self.now) and cursor.lease.token == token
         ]
         for lease in held:
             lease.expires = max(lease.expires, until)
         return len(held)
 
-    def seek(self, group: str, to: Literal["start", "end"]) -> None:
-        for (name, owner), lane in self.lanes.items():
-            if owner == group:
-                partition = self.partitions[name]
-                lane.cursor = partition.first - 1 if to == "start" else partition.next - 1
-                lane.lease, lane.retries, lane.not_before = None, 0, 0
+    def seek(self, key: Key, to: int) -> None:
+        cursor = self.cursors[key]
+        cursor.at, cursor.lease, cursor.retries, cursor.not_before = to, None, 0, 0
+        cursor.ran_out.clear()
 
     def delete(self, name: str, seq: int) -> None:
         self.partitions[name].remove(seq)
-        self.partitions[name].deleted.add(seq)
-        for (owner, _), lane in self.lanes.items():
-            if owner == name:
-                lane.dead = [kept for kept in lane.dead if kept != seq]
+        for key in [key for key in self.dead if key[0] == name and key[2] == seq]:
+            del self.dead[key]
 
-    def retain(self, name: str, older_than: float, passed: int) -> int:
-        """Remove what every group passed and is old enough; returns how many."""
-        partition = self.partitions[name]
-        old = [seq for seq, created in partition.created.items() if created < older_than]
-        up_to = min(max(old, default=partition.first - 1), passed)
-        gone = [seq for seq in list(partition.created) if seq <= up_to]
-        for seq in gone:
-            partition.remove(seq)
-        partition.first = max(partition.first, up_to + 1)
-        return len(gone)
+    # What the database did by itself
+
+    def explain(self, key: Key, seq: int, dead: DeadLetter | None) -> None:
+        """A cursor passed a message that nobody acknowledged: some rule must say so."""
+        cursor, options, now = self.cursors[key], self.options, self.now
+        created = self.partitions[key[0]].kept[seq]
+        where = f"{key[1]} passed {key[0]}/{seq}"
+        demand(not cursor.live(now), f"{where} under a live lease")
+        if dead is not None and not dead.evicted:
+            demand(self.may_die(key, seq), f"{where}: a dead letter that was not delivered too often")
+        elif not options.aged(created, now):
+            demand(options.overdue(created, now), f"{where}: nobody acknowledged it and no rule explains that")
+            history = key[1] != QUEUE_MODE and options.overdue(created, self.groups[key[1]])
+            demand(history or dead is not None, f"{where}, overdue, without a dead letter")
+
+    def may_remove(self, name: str, seq: int) -> bool:
+        """Whether retention may take this message."""
+        created = self.partitions[name].kept[seq]
+        keys = [key for key in self.cursors if key[0] == name]
+        leased = [self.cursors[key] for key in keys if self.cursors[key].live(self.now)]
+        if self.options.aged(created, self.now):
+            return not any(cursor.lease and cursor.at < seq <= cursor.lease.last for cursor in leased)
+        passed = bool(keys) and all(seq not in self.pending(key) for key in keys)
+        return passed and self.options.completed_aged(created, self.now)
+
+    def must_remove(self, name: str, seq: int) -> bool:
+        """Whether a full run of retention has to take this message."""
+        created = self.partitions[name].kept[seq]
+        cursors = [self.cursors[key] for key in self.cursors if key[0] == name]
+        if self.options.aged(created, self.now):
+            return all(seq <= cursor.at for cursor in cursors if cursor.live(self.now))
+        passed = bool(cursors) and all(seq <= cursor.at for cursor in cursors)
+        return passed and self.options.completed_aged(created, self.now)
 
 
 def _verdict(seq: int, status: Status | None, was: int, lease: Lease) -> str:
@@ -185,4 +354,4 @@ def _verdict(seq: int, status: Status | None, was: int, lease: Lease) -> str:
         return "acked"
     if status == "completed":
         return "noop"
-    return "acked" if status in ("failed", "dlq") and seq >= lease.first else "committed"
+    return "acked" if status in ("failed", "dlq") and seq >= lease.seqs[0] else "committed"
