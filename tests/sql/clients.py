@@ -217,6 +217,8 @@ class Clients:
             self.model.cursors[key].received.add(message.seq)
             await self.audit.check()
             return key, token
+        if held is not None:  # a slow consumer gave back the rest of its batch before it popped again
+            self.model.release(held[1], self.model.now)
         row = await self.sql.fetchrow(
             "select batch_from, batch_to from queen.partition_consumers"
             " where partition_id = $1 and consumer_group = $2",

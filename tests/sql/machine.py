@@ -15,9 +15,10 @@ from tests.sql.model import Key, Options, demand
 
 # What may happen next, and how often. Those of LEASED need something that was handed out.
 WEIGHTS = {
-    "push": 10, "push_answered": 1, "push_many": 1, "schedule": 2, "pop": 14, "consume": 5, "ack_prefix": 7, "ack_each": 10, "ack_loose": 2,
-    "transact": 3, "release": 2, "renew": 2, "wait": 9, "seek": 2, "redrive": 1, "bury": 2, "delete": 4, "purge": 1,
-    "reconfigure": 2, "pause": 1, "forget": 1, "retention": 3, "eviction": 3, "deliver": 3,
+    "push": 10, "push_answered": 1, "push_many": 1, "schedule": 2, "pop": 14, "consume": 5, "ack_prefix": 7,
+    "ack_each": 10, "ack_loose": 2, "transact": 3, "release": 2, "renew": 2, "wait": 9, "seek": 2, "redrive": 1,
+    "bury": 2, "delete": 4, "purge": 1, "reconfigure": 2, "pause": 1, "forget": 1, "retention": 3, "eviction": 3,
+    "deliver": 3,
 }  # fmt: skip
 LEASED = {"ack_prefix", "ack_each", "ack_loose", "transact", "release", "renew"}
 CHOICES: dict[str, list[Any]] = {

@@ -176,6 +176,11 @@ class Model:
             until = max(until, min(rest, created + 10 * options.window_buffer))
         return until
 
+    def past(self, key: Key, seq: int) -> bool:
+        """Whether a rule may take this message away before it is handed out."""
+        created = self.partitions[key[0]].kept[seq]
+        return self.options.overdue(created, self.now) or self.options.aged(created, self.now)
+
     def may_die(self, key: Key, seq: int) -> bool:
         """Whether max_deliveries gives this message up when its partition is taken over."""
         cursor, limit = self.cursors[key], self.options.max_deliveries
@@ -188,8 +193,7 @@ class Model:
         if self.options.paused or cursor.live(self.now) or cursor.not_before > self.now:
             return []
         options, now = self.options, self.now
-        waiting = [seq for seq in self.pending(key) if not options.overdue(created[seq], now)]
-        waiting = [seq for seq in waiting if not options.aged(created[seq], now) and not self.may_die(key, seq)]
+        waiting = [seq for seq in self.pending(key) if not self.past(key, seq) and not self.may_die(key, seq)]
         if not waiting or self.young(key, waiting[0]) > now:
             return []
         return [seq for seq in waiting if created[seq] + options.delayed_processing <= now]

@@ -17,7 +17,7 @@ from tests.support.work import Sql, connect
 
 LEASE = "00000000-0000-7000-8000-{:012x}"
 PUSH = "select queen.push($1, $2, '1')"
-POP = "select * from queen.pop($1, 'g', array[{batch}], array[1], array['{lease}']::uuid[]) where request = 1"
+POP = "select * from queen.pop_lanes($1, 'g', array[{batch}], array[1], array['{lease}']::uuid[]) where request = 1"
 ACK = "select status from queen.ack_leases(array[$1::bigint], array['g'], array[$2::uuid], array[$3::bigint])"
 MANY = """
 select item, status from queen.push_messages(
@@ -62,11 +62,11 @@ async def r2_drained_is_decided_under_the_lock(dsn: str) -> None:
         [first] = await pop(consumer)
         await producer.execute("begin")
         await producer.fetchval(PUSH, "q", "p")
-        await consumer.fetchval(ACK, first["partition_id"], LEASE.format(1), first["seq"])
+        await consumer.fetchval(ACK, first["partition_id"], LEASE.format(1), first["first_seq"])
         await producer.execute("commit")
 
         async def found() -> bool:
-            return [row["seq"] for row in await pop(consumer, 2)] == [2]
+            return [row["first_seq"] for row in await pop(consumer, 2)] == [2]
 
         await eventually(found, limit=3)
 
@@ -87,7 +87,7 @@ async def r4_an_old_snapshot_loses_no_wake_up(dsn: str) -> None:
         await register(sql)
         [first] = await pop(sql)
         await old.execute("begin isolation level repeatable read; select count(*) from queen.partition_consumers")
-        await sql.fetchval(ACK, first["partition_id"], LEASE.format(1), first["seq"])
+        await sql.fetchval(ACK, first["partition_id"], LEASE.format(1), first["first_seq"])
         with pytest.raises(asyncpg.SerializationError):
             await old.fetchval(PUSH, "q", "p")
 
@@ -140,7 +140,7 @@ async def r8_a_pop_starts_where_retention_left_off(dsn: str) -> None:
         partition = await sql.fetchval("select id from queen.partitions where name = 'p'")
         await sql.fetchval("select queen.remove_range($1, 2, 100, 'retention', now())", partition)
         assert await sql.fetchval("select current_depth from queen.queue_depths where queue_name = 'q'") == 1
-        assert [row["seq"] for row in await pop(sql, batch=10)] == [3]
+        assert [row["first_seq"] for row in await pop(sql, batch=10)] == [3]
 
 
 async def r9_a_duplicate_inside_one_call_does_not_fail_it(dsn: str) -> None:
@@ -164,7 +164,7 @@ async def r10_a_late_ack_counts_while_its_token_is_there(dsn: str) -> None:
         await register(sql)
         [first] = await pop(sql)
         await sql.execute("update queen.partition_consumers set lease_expires_at = now() - interval '1 minute'")
-        assert await sql.fetchval(ACK, first["partition_id"], LEASE.format(1), first["seq"]) == "acked"
+        assert await sql.fetchval(ACK, first["partition_id"], LEASE.format(1), first["first_seq"]) == "acked"
 
 
 async def r11_a_limit_counts_what_is_not_committed_yet(dsn: str) -> None:
@@ -195,7 +195,7 @@ async def r12_a_pop_that_gave_up_says_again(dsn: str) -> None:
         )
         for number in range(1, 20):
             rows = await sql.fetch(
-                f"select * from queen.pop('q', 'g', array[1], array[1], array['{LEASE.format(number)}']::uuid[])"
+                f"select * from queen.pop_lanes('q', 'g', array[1], array[1], array['{LEASE.format(number)}']::uuid[])"
             )
             if len(rows) > 1:
                 assert rows[1]["partition_name"] == "real"

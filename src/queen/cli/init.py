@@ -16,20 +16,21 @@ from queen.sql import query
 
 @click.command()
 @click.option("--reset", is_flag=True, help="Drop everything of Queen's first.")
+@click.option("--roles", is_flag=True, help="Also make queen_producer, queen_consumer, queen_observer, queen_admin.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @targeted
-def command(target: Target, *, reset: bool, yes: bool) -> None:
+def command(target: Target, *, reset: bool, roles: bool, yes: bool) -> None:
     """Make a database ready: create the schema, or bring it up to date."""
     if target.url is not None and target.url.startswith("http"):
         raise click.UsageError("init works on a database: give --url postgresql://..., or none for the embedded one")
     if target.url is not None:
-        asyncio.run(_prepare(target, target.url, reset=reset, yes=yes))
+        asyncio.run(_prepare(target, target.url, reset=reset, roles=roles, yes=yes))
         return
     with EmbeddedServer.start(target.settings.data_dir) as server:
-        asyncio.run(_prepare(target, server.dsn(), reset=reset, yes=yes))
+        asyncio.run(_prepare(target, server.dsn(), reset=reset, roles=roles, yes=yes))
 
 
-async def _prepare(target: Target, url: str, *, reset: bool, yes: bool) -> None:
+async def _prepare(target: Target, url: str, *, reset: bool, roles: bool, yes: bool) -> None:
     if reset:
         queues, messages = await _contents(url)
         confirm(f"This drops {queues:,} queues with {messages:,} messages, and all workflows.", yes=yes)
@@ -40,6 +41,8 @@ async def _prepare(target: Target, url: str, *, reset: bool, yes: bool) -> None:
                 await migrate.down(connection, migrations, to=0)
             for migrations in migrate.SETS.values():
                 applied += await migrate.up(connection, migrations)
+            if roles:
+                await migrate.make_roles(connection)
     except ConnectionError as error:
         raise StoreUnavailable(str(error)) from error
     target.done(f"ready, {len(applied)} files applied" if applied else "ready, nothing to do", applied=len(applied))

@@ -47,6 +47,7 @@ STOP_LIMIT = 60.0
 SETTINGS: Mapping[str, str] = {
     "max_connections": "200",
     "max_prepared_transactions": "50",
+    "queen.notify": "on",  # a push by SQL wakes who waits: whoever prepares transactions here switches it off
     "shared_buffers": "256MB",
     "effective_cache_size": "1GB",
     "max_wal_size": "4GB",

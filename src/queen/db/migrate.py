@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DURABLE", "QUEEN", "SETS", "Entry", "MigrationError", "MigrationSet",
-    "connect", "down", "is_current", "plan", "status", "up",
+    "connect", "down", "is_current", "make_roles", "plan", "status", "up",
 ]  # fmt: skip
 
 State = Literal["applied", "pending", "changed", "edited", "unknown"]
@@ -91,6 +91,8 @@ async def up(
         replaced: list[str] = []
         if _reaches_end(migrations, to):
             replaced = await _replace_functions(connection, migrations, memory)
+        if pending or replaced:
+            await connection.execute(query("migrate/close"))
         return [script.name for script in pending] + replaced
 
 
@@ -113,6 +115,12 @@ async def down(connection: Connection, migrations: MigrationSet = QUEEN, *, to: 
         if to <= 0:
             await connection.execute(query("migrate/remove"))
         return [script.name for script in undone]
+
+
+async def make_roles(connection: Connection, *, timeout: float = 60) -> None:
+    """Make queen_producer, queen_consumer, queen_observer and queen_admin; later migrations keep their rights."""
+    async with _transaction(connection, QUEEN, timeout):
+        await connection.execute(query("migrate/roles"))
 
 
 async def status(connection: Connection, migrations: MigrationSet = QUEEN) -> list[Entry]:

@@ -93,7 +93,7 @@ class Acker:
         """Let leases live at least `seconds` longer; one that ran out is not revived."""
         if not 1 <= seconds <= 86_400:
             raise errors.InvalidRequest("seconds", "seconds must be between 1 and 86400")
-        rows = await self._database.fetch(query("engine/renew"), list(leases), seconds)
+        rows = await self._database.fetch(query("engine/renew_leases"), list(leases), seconds)
         return [Renewal(renewed=row["renewed"], expires_at=row["expires_at"]) for row in rows]
 
     async def release(self, leases: Sequence[UUID], delay_ms: int = 0) -> list[int]:

@@ -1,26 +1,19 @@
 -- Promises: stores one message inside the caller's own transaction and returns its id (the transactional outbox). The same transaction
 --   id in the same partition is stored once: the first one's id comes back. Raises QUEUE_FULL, ENCRYPTION_REQUIRED, INVALID_*.
---   p_deliver_at in the future: kept aside until then.
+--   deliver_at in the future: kept aside until then. Works in a transaction that is prepared (PREPARE TRANSACTION), too.
 -- Locks: as queen.push_messages, until the caller's transaction ends. Other partitions are not held up.
 create or replace function queen.push(
     queue text, partition text, payload jsonb, transaction_id text default null, trace_id uuid default null,
     deliver_at timestamptz default null, parent_id uuid default null
 ) returns uuid
-language plpgsql volatile as $$
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
     v_id    uuid := queen.uuid7();
     v_row   record;
 begin
-    if push.queue is null or octet_length(push.queue) > 512 then
-        perform queen.raise_error('INVALID_QUEUE', 'queue must be a name of at most 512 bytes');
-    end if;
-    if octet_length(coalesce(push.partition, '')) > 512 then
-        perform queen.raise_error('INVALID_PARTITION', 'partition must be a name of at most 512 bytes');
-    end if;
-    if char_length(push.transaction_id) not between 1 and 255 then
-        perform queen.raise_error('INVALID_TRANSACTION_ID', 'transaction_id must have 1 to 255 characters');
-    end if;
+    perform queen.require_name('queue', push.queue), queen.require_item(push.partition, push.transaction_id);
     select * into v_row from queen.push_messages(
         array[push.queue], array[coalesce(push.partition, 'Default')], array[1], array[0], array[v_id], array[push.payload],
         array[push.transaction_id], array[push.trace_id], array[push.parent_id],
@@ -28,12 +21,10 @@ begin
         array[push.payload ?& array['encrypted', 'iv', 'authTag']
               and exists (select from queen.queues q where q.name = push.queue and q.encryption_enabled)]);
     if v_row.status = 'full' then
-        perform queen.raise_error('QUEUE_FULL',
-            format('queue %L is full: %s of %s messages', push.queue, v_row.depth, v_row.queue_limit),
-            jsonb_build_object('queue', push.queue, 'depth', v_row.depth, 'limit', v_row.queue_limit));
+        perform queen.raise_full(push.queue, v_row.depth, v_row.queue_limit);
     end if;
-    if v_row.woken or v_row.seq = 1 then  -- a first message may be waited for by a group that has no lane there yet
-        perform pg_notify('queen', v_row.queue_id::text);
+    if v_row.woken or v_row.seq = 1 then  -- a first message may be waited for by a group that has no cursor there yet
+        perform queen.wake(v_row.queue_id);
     end if;
     return coalesce(v_row.message_id, v_id);
 end $$;

@@ -39,9 +39,7 @@ begin
             array[coalesce(p_payload, d.payload)], null, array[d.trace_id], array[d.message_id], null, array[d.producer_sub],
             array[d.is_encrypted and p_payload is null]);
         if v_row.status = 'full' then
-            perform queen.raise_error('QUEUE_FULL',
-                format('queue %L is full: %s of %s messages', coalesce(p_to_queue, d.queue_name), v_row.depth, v_row.queue_limit),
-                jsonb_build_object('queue', coalesce(p_to_queue, d.queue_name), 'depth', v_row.depth, 'limit', v_row.queue_limit));
+            perform queen.raise_full(coalesce(p_to_queue, d.queue_name), v_row.depth, v_row.queue_limit);
         end if;
         v_queues := v_queues || v_row.queue_id;
         update queen.dead_letter_queue set redriven_at = queen.clock(), redriven_as = v_new where id = d.id;

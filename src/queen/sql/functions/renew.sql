@@ -1,25 +1,17 @@
--- Promises: the lease lives at least p_seconds from now on every partition it holds (never shorter than it already does); returns one row
---   per lease: how many partitions, and the earliest expiry. A lease that ran out is not revived: renewed 0.
--- Locks: consumer rows of the leases, by (partition, group).
-create or replace function queen.renew(p_lease uuid[], p_seconds integer)
-returns table (entry integer, renewed bigint, expires_at timestamptz)
-language plpgsql volatile
-set enable_seqscan = off set jit = off as $$
+-- Promises: a lease lives at least `seconds` from now (never shorter than it already does); returns until when. One that ran out is not
+--   revived: LEASE_LOST. Raises INVALID_SECONDS.
+-- Locks: as queen.renew_leases.
+create or replace function queen.renew(lease_id uuid, seconds integer default 60) returns timestamptz
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
 declare
-    v_now timestamptz;
+    r record;
 begin
-    perform from queen.partition_consumers c where c.lease_id = any (p_lease)
-      order by c.partition_id, c.consumer_group for no key update;
-    v_now := queen.clock();
-    return query
-        with kept as (
-            update queen.partition_consumers c
-               set lease_expires_at = greatest(c.lease_expires_at, v_now + make_interval(secs => p_seconds)),
-                   ready_at = greatest(c.lease_expires_at, v_now + make_interval(secs => p_seconds))
-             where c.lease_id = any (p_lease) and c.lease_expires_at > v_now
-            returning c.lease_id, c.lease_expires_at
-        )
-        select l.place::integer, count(k.lease_id), min(k.lease_expires_at)
-          from unnest(p_lease) with ordinality l(id, place) left join kept k on k.lease_id = l.id
-         group by l.place order by l.place;
+    perform queen.require_number('seconds', renew.seconds, 1, 86400);
+    select * into r from queen.renew_leases(array[renew.lease_id], renew.seconds);
+    if r.renewed = 0 then
+        perform queen.raise_error('LEASE_LOST', 'the lease ended; its messages may be with somebody else');
+    end if;
+    return r.expires_at;
 end $$;

@@ -19,9 +19,7 @@ begin
         array[m.queue_name], array[m.partition_name], array[1], array[0], array[v_new], array[m.payload], null, array[m.trace_id],
         array[m.id], null, array[m.producer_sub], array[m.is_encrypted]);
     if v_row.status = 'full' then
-        perform queen.raise_error('QUEUE_FULL',
-            format('queue %L is full: %s of %s messages', m.queue_name, v_row.depth, v_row.queue_limit),
-            jsonb_build_object('queue', m.queue_name, 'depth', v_row.depth, 'limit', v_row.queue_limit));
+        perform queen.raise_full(m.queue_name, v_row.depth, v_row.queue_limit);
     end if;
     return query select v_new, v_row.seq, v_row.queue_id, m.queue_name, v_row.woken;
 end $$;

@@ -1,2 +1,0 @@
--- Extends leases.
-select * from queen.renew($1, $2)

@@ -1,0 +1,2 @@
+-- Extends leases.
+select * from queen.renew_leases($1, $2)
