@@ -13,7 +13,12 @@ from tests.server.running import run_broker
 from tests.support.programs import find_program
 from tests.support.tree import ROOT
 
-PAGES = [ROOT / "README.md", ROOT / "docs" / "quickstart.md", *sorted((ROOT / "docs" / "howto").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs" / "quickstart.md",
+    ROOT / "docs" / "reference" / "sql.md",
+    *sorted((ROOT / "docs" / "howto").glob("*.md")),
+]
 RUNNABLE = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
 BROKER = "http://localhost:6632"
 BLOCKS = [
