@@ -119,7 +119,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     partition_cleanup_days: Annotated[
         int, _set("Days without activity after which an empty partition goes.", "PARTITION_CLEANUP_DAYS", ge=1)
     ] = 30
-    metrics_retention_days: Annotated[int, _set("Days that statistics are kept.", "METRICS_RETENTION_DAYS", ge=1)] = 90
+    metrics_retention_days: Annotated[
+        int, _set("Days that statistics, traces and the history of retention are kept.", "METRICS_RETENTION_DAYS", ge=1)
+    ] = 90
 
     jwt_enabled: Annotated[bool, _set("Ask every caller for a token.", "JWT_ENABLED")] = False
     jwt_algorithm: Annotated[

@@ -6,7 +6,7 @@ from queen.engine import Engine
 from tests.support.clock import Clock
 from tests.support.work import Sql, dead, lane, numbers, pop, push
 
-EVICT = "select queen.evict_queue(id, $1)::int from queen.queues where name = 'q'"
+EVICT = "select (queen.evict_queue(id, null, null, $1)).handled::int from queen.queues where name = 'q'"
 
 
 async def test_too_old_is_dead_lettered_once_per_group(engine: Engine, sql: Sql, clock: Clock) -> None:

@@ -126,7 +126,7 @@ async def test_the_overview_adds_everything_up(engine: Engine, resources: Resour
     await mixed(engine)
     await push(engine, *range(20), queue="mail.send")
     await pop(engine, 1, queue="mail.send")
-    await reports.refresh(30)
+    await reports.refresh()
     found = await resources.overview()
     assert (found.queues, found.partitions, found.namespaces, found.tasks) == (2, 3, 1, 1)
     assert found.counts == Counts(total=35, pending=28, processing=3, completed=4, failed=0, dead_letters=1)
@@ -137,9 +137,9 @@ async def test_the_overview_adds_everything_up(engine: Engine, resources: Resour
 async def test_throughput_comes_from_exact_differences(engine: Engine, reports: Reports) -> None:
     await mixed(engine)
     await push(engine, 1, queue="other.task")
-    await reports.refresh(30)
+    await reports.refresh()
     await engine.ack_messages(await pop(engine, 5, partition="r"))
-    await reports.refresh(30)
+    await reports.refresh()
     points = await reports.throughput(hour(queue="q"))
     assert sum(point.pushed for point in points) == 15
     assert sum(point.popped for point in points) == 11
@@ -181,7 +181,9 @@ async def test_leases_and_dead_letters(engine: Engine, reports: Reports) -> None
 
 async def test_what_retention_removed(engine: Engine, reports: Reports, sql: Sql) -> None:
     await push(engine, 1, 2, 3)
-    await sql.execute("select queen.remove_range(p.id, 2, 100, 'retention', clock_timestamp()) from queen.partitions p")
+    await sql.execute(
+        "select queen.remove_ranges(array[p.id], array[2], array[2], clock_timestamp()) from queen.partitions p"
+    )
     (removal,) = await reports.retention(hour())
     assert (removal.queue, removal.kind, removal.removed) == ("q", "retention", 2)
     assert await reports.retention(hour(queue="other")) == []

@@ -6,7 +6,7 @@ from queen.engine import Engine
 from tests.support.clock import Clock
 from tests.support.work import Sql, acks, connect, lane, numbers, pop, push, stored
 
-RETAIN = "select sum(queen.retain_partition(id, $1))::int from queen.partitions"
+RETAIN = "select sum(queen.retain_partitions(array[id], $1))::int from queen.partitions"
 
 
 async def test_off_means_nothing_goes(engine: Engine, sql: Sql, clock: Clock) -> None:

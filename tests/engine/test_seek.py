@@ -100,7 +100,7 @@ async def test_not_before_what_retention_left(engine: Engine, clock: Clock, sql:
     await engine.ack_messages(await pop(engine, 2))
     await clock.advance(10)
     partition = (await lane(sql))["partition_id"]
-    assert await sql.fetchval("select queen.retain_partition($1)", partition) == 2
+    assert await sql.fetchval("select queen.retain_partitions(array[$1::bigint])", partition) == 2
     found = await engine.queues.seek("q", "__QUEUE_MODE__", "start")
     assert (found.redelivered, found.skipped) == (0, 0)
     assert numbers(await pop(engine)) == [3]

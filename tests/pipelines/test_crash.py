@@ -21,7 +21,7 @@ from tests.spark.support.queues import push
 from tests.support.wait import wait_for
 
 PARTITIONS = 8
-RETAIN = "select sum(queen.retain_partition(id)) from queen.partitions"
+RETAIN = "select sum(queen.retain_partitions(array[id])) from queen.partitions"
 
 
 class Fire:

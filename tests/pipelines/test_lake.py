@@ -48,7 +48,9 @@ def test_what_was_deleted_by_hand_or_by_retention_is_no_difference(pond: Pond) -
     queues.fill("orders", partitions=1, per_partition=3)
     pond.run("archive")
     assert queues.value("select queen.delete_message(partition_id, 't-7') from queen.messages where seq = 7") is True
-    queues.rows("select queen.remove_range(id, 3, 100, 'retention', now()) from queen.partitions where name = 'p0'")
+    queues.rows(
+        "select queen.remove_ranges(array[id], array[3], array[3], now()) from queen.partitions where name = 'p0'"
+    )
     (lane,) = verify(pond.lake, queues.url).lanes
     assert (lane.agrees, lane.lake, lane.database) == (True, 10, 6)
 
@@ -115,7 +117,7 @@ def test_a_lake_that_is_gone_is_forgotten(pond: Pond) -> None:
     pond.run("archive")
     queues.fill("orders", partitions=1, per_partition=5)
     queues.rows("update queen.messages set created_at = created_at - interval '1 hour' returning 1")
-    retain = "select sum(queen.retain_partition(id)) from queen.partitions"
+    retain = "select sum(queen.retain_partitions(array[id])) from queen.partitions"
     assert queues.value(retain) == 5
 
     def forget(*arguments: str) -> Result:

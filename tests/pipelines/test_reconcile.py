@@ -22,7 +22,7 @@ def test_a_database_beside_its_lake(pond: Pond) -> None:
     fill(pond.queues)
     pond.run("archive")
     pond.queues.rows(
-        "select queen.remove_range(id, 2, 100, 'retention', now()) from queen.partitions where name = 'p0'"
+        "select queen.remove_ranges(array[id], array[2], array[2], now()) from queen.partitions where name = 'p0'"
     )
     pond.queues.push("orders", "p0", "not in the lake yet")
     same = pond.run("reconcile").figures

@@ -17,8 +17,9 @@ from tests.spark.support.streams import run, stream
 def remove(queues: Queues, partition: str, up_to: int) -> None:
     """As retention does it."""
     queues.rows(
-        """select queen.remove_range(id, %s, 10000, 'retention', clock_timestamp()) from queen.partitions
+        """select queen.remove_ranges(array[id], array[%s], array[%s], clock_timestamp()) from queen.partitions
             where name = %s for no key update""",
+        up_to,
         up_to,
         partition,
     )

@@ -69,7 +69,7 @@ MUTANTS = {
         ("ack_leases", "u.up_to >= c.batch_to or c.last_consumed_seq >= c.batch_to as done", "true as done")
     ],
     "retention by the fastest group": [
-        ("retain_partition", "min(c.last_consumed_seq) into v_passed", "max(c.last_consumed_seq) into v_passed")
+        ("retain_partitions", "min(c.last_consumed_seq) as passed", "max(c.last_consumed_seq) as passed")
     ],
     "a deletion without a skip": [
         ("delete_message", "update queen.partitions set has_skips = true where id = p_partition;", "")

@@ -138,7 +138,7 @@ async def r8_a_pop_starts_where_retention_left_off(dsn: str) -> None:
             await sql.fetchval(PUSH, "q", "p")
         await register(sql)
         partition = await sql.fetchval("select id from queen.partitions where name = 'p'")
-        await sql.fetchval("select queen.remove_range($1, 2, 100, 'retention', now())", partition)
+        await sql.fetchval("select queen.remove_ranges(array[$1::bigint], array[2], array[2], now())", partition)
         assert await sql.fetchval("select current_depth from queen.queue_depths where queue_name = 'q'") == 1
         assert [row["first_seq"] for row in await pop(sql, batch=10)] == [3]
 
@@ -259,8 +259,8 @@ RULES = [
     Rule(r7_the_time_is_an_index_condition, "pop_lanes", (("c.ready_at <= v_now", "c.ready_at <= clock_timestamp()"),)),
     Rule(
         r8_a_pop_starts_where_retention_left_off,
-        "remove_range",
-        (("set first_seq = v_to + 1,", "set first_seq = first_seq,"),),
+        "remove_ranges",
+        (("else x.up_to + 1 end", "else p.first_seq end"),),
     ),
     Rule(
         r9_a_duplicate_inside_one_call_does_not_fail_it,

@@ -253,9 +253,9 @@ class Reports:
         """Every queue's running totals and depth, by name."""
         return [_whole(QueueTotals, row) for row in await self._reader.fetch("totals")]
 
-    async def refresh(self, keep_days: int) -> int:
+    async def refresh(self) -> int:
         """Collect statistics now; returns over how many queues."""
-        return int((await self._database.fetchrow(query("services/collect_stats"), keep_days))["queues"])
+        return int((await self._database.fetchrow(query("services/collect_stats")))["queues"])
 
 
 def _whole(kind: type[T], row: Row) -> T:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
 from queen.config import Settings
 from queen.engine import Engine
 from queen.engine.services import Service
+from queen.errors import QueenError
 from queen.sql import query
 
-# A run of retention stops after this long and goes on in the next, so that it never holds up the others for ever.
-RETENTION_LIMIT: Final = 60.0
-_DUE: Final = 1000
+# A run stops after this share of its interval and the next goes on there: the lease on the service outlasts it.
+SHARE: Final = 0.9
+# Seconds a transaction of a service should take: whoever meets one of its locks waits no longer than this.
+PORTION: Final = 0.02
+# Messages in a portion: the first one of a run, and the largest.
+FIRST: Final = 500
+LARGEST: Final = 20_000
+_SCHEDULED: Final = 0.5
+_HOURLY: Final = 3600.0
 
 
 def all_services(engine: Engine, settings: Settings) -> list[Service]:
@@ -22,11 +30,12 @@ def all_services(engine: Engine, settings: Settings) -> list[Service]:
     return [
         Service("retention", settings.retention_interval, jobs.retention),
         Service("eviction", settings.eviction_interval, jobs.eviction),
-        Service("scheduled", 0.5, jobs.scheduled),
+        Service("scheduled", _SCHEDULED, jobs.scheduled),
         Service("leases", 10.0, jobs.leases),
         Service("stats", settings.stats_interval, jobs.stats),
-        Service("deliveries", 3600.0, jobs.deliveries),
-        Service("partitions", 3600.0, jobs.partitions),
+        Service("deliveries", _HOURLY, jobs.deliveries),
+        Service("partitions", _HOURLY, jobs.partitions),
+        Service("history", _HOURLY, jobs.history),
     ]
 
 
@@ -39,38 +48,22 @@ class Jobs:
         self._settings = settings
 
     async def retention(self) -> Mapping[str, Any]:
-        """Remove messages past their time, in short transactions, for at most a minute."""
-        deadline = asyncio.get_running_loop().time() + RETENTION_LIMIT
-        removed = 0
-        finished = True
-        for row in await self._database.fetch(query("services/retained_queues")):
-            after: int | None = 0
-            while after is not None:
-                if asyncio.get_running_loop().time() > deadline:
-                    finished = False
-                    break
-                chunk = await self._database.fetchrow(query("services/retain_queue"), row["id"], after)
-                after = chunk["last_partition"]
-                removed += chunk["removed"]
-        return {"removed": removed, "finished": finished}
+        """Remove messages past their time."""
+        removed, finished = await self._in_turns("retained_queues", "retain_queue", self._settings.retention_interval)
+        return {"removed": sum(removed.values()), "finished": finished}
 
     async def eviction(self) -> Mapping[str, Any]:
         """Dead-letter messages that waited longer than their queue allows."""
-        evicted = 0
-        for row in await self._database.fetch(query("services/evicting_queues")):
-            evicted += (await self._database.fetchrow(query("services/evict_queue"), row["id"]))["evicted"]
-        return {"evicted": evicted}
+        evicted, finished = await self._in_turns("evicting_queues", "evict_queue", self._settings.eviction_interval)
+        return {"evicted": sum(evicted.values()), "finished": finished}
 
     async def scheduled(self) -> Mapping[str, Any]:
         """Push scheduled messages that are due."""
-        delivered = 0
-        while True:
-            row = await self._database.fetchrow(query("services/deliver_due"), _DUE)
-            delivered += row["delivered"]
-            for queue_id in row["queue_ids"]:
+        delivered, finished = await self._in_turns("due_queues", "deliver_due", _SCHEDULED)
+        for queue_id, count in delivered.items():
+            if count:
                 self._engine.wake.ready(None, queue_id)
-            if row["delivered"] < _DUE:
-                return {"delivered": delivered}
+        return {"delivered": sum(delivered.values()), "finished": finished}
 
     async def leases(self) -> Mapping[str, Any]:
         """Count live leases and those that ran out."""
@@ -78,16 +71,63 @@ class Jobs:
 
     async def stats(self) -> Mapping[str, Any]:
         """Add what happened since the last run to the minute's statistics."""
-        return dict(
-            await self._database.fetchrow(query("services/collect_stats"), self._settings.metrics_retention_days)
-        )
+        return dict(await self._database.fetchrow(query("services/collect_stats")))
 
     async def deliveries(self) -> Mapping[str, Any]:
-        """Make the delivery log's slices for the coming days and drop the old ones."""
-        return dict(await self._database.fetchrow(query("services/slice_deliveries")))
+        """Remove what is old from the delivery log."""
+        return dict(await self._database.fetchrow(query("services/trim_deliveries")))
 
     async def partitions(self) -> Mapping[str, Any]:
         """Remove partitions that have been empty and idle for long."""
-        return dict(
-            await self._database.fetchrow(query("services/clean_partitions"), self._settings.partition_cleanup_days)
-        )
+        return await self._until_nothing_is_left("clean_partitions", self._settings.partition_cleanup_days)
+
+    async def history(self) -> Mapping[str, Any]:
+        """Remove statistics, traces and the history of retention that are older than they are kept."""
+        return await self._until_nothing_is_left("prune_history", self._settings.metrics_retention_days)
+
+    async def _until_nothing_is_left(self, portion: str, days: int) -> Mapping[str, Any]:
+        end = _now() + SHARE * _HOURLY
+        removed = 0
+        while _now() < end:
+            count = (await self._database.fetchrow(query(f"services/{portion}"), days))["removed"]
+            removed += count
+            if not count:
+                break
+        return {"removed": removed}
+
+    async def _in_turns(self, queues: str, portion: str, interval: float) -> tuple[dict[int, int], bool]:
+        """One portion of each queue's work in turn, so that none waits for another's to end.
+
+        Returns what was done for each queue, and whether all was. A queue whose portion fails is left for the next run
+        and does not hold up the others; the error is raised once they are done.
+        """
+        end = _now() + SHARE * interval
+        rows = await self._database.fetch(query(f"services/{queues}"))
+        turns = deque((row["id"], (None, None), FIRST) for row in rows)
+        done: dict[int, int] = dict.fromkeys((row["id"] for row in rows), 0)
+        failure: QueenError | None = None
+        while turns and _now() < end:
+            queue_id, place, size = turns.popleft()
+            began = _now()
+            try:
+                row = await self._database.fetchrow(query(f"services/{portion}"), queue_id, *place, size)
+            except QueenError as error:
+                failure = failure or error
+                continue
+            done[queue_id] += row["handled"]
+            if row["last_at"] is not None:
+                turns.append((queue_id, (row["last_at"], row["last_id"]), _next_size(size, _now() - began)))
+        if failure is not None:
+            raise failure
+        return done, not turns
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _next_size(size: int, spent: float) -> int:
+    """Larger portions while they take less than they may, smaller ones when they take more."""
+    if spent > PORTION:
+        return max(size // 2, 1)
+    return min(size * 2, LARGEST) if spent < PORTION / 2 else size

@@ -373,7 +373,7 @@ async def retention(request: Request) -> Response:
 
 async def refresh(request: Request) -> Response:
     """Collect the statistics now instead of at the next interval."""
-    count = await Reports(request.engine.database).refresh(request.settings.metrics_retention_days)
+    count = await Reports(request.engine.database).refresh()
     return answer(StatsRefreshed(True, count, "Statistics refreshed"))
 
 

@@ -23,7 +23,7 @@ begin
        set last_consumed_seq = p.next_seq - 1, lease_id = null, retry_count = 0, ready_at = null
       from queen.partitions p where p.id = c.partition_id and p.id = any (v_ids);
     delete from queen.skips where partition_id = any (v_ids);
-    update queen.partitions set first_seq = next_seq, has_skips = false where id = any (v_ids);
+    update queen.partitions set first_seq = next_seq, has_skips = false, oldest_at = null, idle_since = last_activity where id = any (v_ids);
     update queen.queue_credits set credit = 0 where queue_id = v_queue;
     return v_count;
 end $$;

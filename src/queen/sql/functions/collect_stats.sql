@@ -1,15 +1,21 @@
 -- Promises: adds what happened since the last run to the current minute of every queue (pushed, popped, acked, failed) and notes its lag:
---   messages the slowest group has to get, and the age of the oldest of them. Exact: differences of running totals. Removes buckets
---   older than p_keep and the ticks of services older than an hour.
+--   messages the slowest group has to get, and the age of the oldest of them. Exact: differences of running totals, from which goes
+--   what partitions and groups deleted since had counted.
 -- Locks: stats rows; nothing of the verbs.
-create or replace function queen.collect_stats(p_keep interval default '30 days') returns bigint
+create or replace function queen.collect_stats() returns bigint
 language plpgsql volatile as $$
 declare
     v_now    timestamptz := queen.clock();
     v_bucket timestamptz := date_trunc('minute', v_now);
     v_count  bigint;
 begin
-    with pushed as (
+    with corrected as (
+        delete from queen.stats_corrections returning *
+    ), gone as (
+        select c.queue_id, sum(c.pushed)::bigint as pushed, sum(c.popped)::bigint as popped, sum(c.acked)::bigint as acked,
+               sum(c.failed)::bigint as failed
+          from corrected c group by c.queue_id
+    ), pushed as (
         select p.queue_id, sum(p.next_seq - 1)::bigint as n from queen.partitions p group by p.queue_id
     ), used as (
         select c.queue_id, sum(c.total_messages_delivered)::bigint as popped, sum(c.total_messages_consumed)::bigint as acked,
@@ -33,9 +39,11 @@ begin
           left join oldest o on o.queue_id = q.id
     ), added as (
         insert into queen.stats as s (queue_id, bucket, pushed, popped, acked, failed, lag, max_lag_ms)
-        select t.id, v_bucket, greatest(t.pushed - coalesce(o.pushed, 0), 0), greatest(t.popped - coalesce(o.popped, 0), 0),
-               greatest(t.acked - coalesce(o.acked, 0), 0), greatest(t.failed - coalesce(o.failed, 0), 0), t.lag, t.age
-          from totals t left join queen.stats_totals o on o.queue_id = t.id
+        select t.id, v_bucket, t.pushed - coalesce(o.pushed, 0) + coalesce(g.pushed, 0), t.popped - coalesce(o.popped, 0) + coalesce(g.popped, 0),
+               t.acked - coalesce(o.acked, 0) + coalesce(g.acked, 0), t.failed - coalesce(o.failed, 0) + coalesce(g.failed, 0), t.lag, t.age
+          from totals t
+          left join queen.stats_totals o on o.queue_id = t.id
+          left join gone g on g.queue_id = t.id
             on conflict (queue_id, bucket) do update
            set pushed = s.pushed + excluded.pushed, popped = s.popped + excluded.popped, acked = s.acked + excluded.acked,
                failed = s.failed + excluded.failed, lag = excluded.lag, max_lag_ms = greatest(s.max_lag_ms, excluded.max_lag_ms)
@@ -48,7 +56,5 @@ begin
         returning 1
     )
     select count(*) into v_count from added;
-    delete from queen.stats where bucket < v_now - p_keep;
-    delete from queen.service_ticks where started_at < v_now - interval '1 hour';
     return v_count;
 end $$;

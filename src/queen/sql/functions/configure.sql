@@ -1,6 +1,6 @@
 -- Promises: creates or changes a queue; options left out of p_options keep their value (the callers decide what a full overwrite means).
 --   Lowering a delay or window makes waiting lanes ready again for the next pop to decide. Creates partition Default. Returns the queue.
--- Locks: the queue row; partition rows, then unleased consumer rows, only when a delay, window or limit changed (R3).
+-- Locks: the queue row; partition rows, then unleased consumer rows, only when a delay, window, limit or maximum wait changed (R3).
 create or replace function queen.configure(p_queue text, p_options jsonb, p_namespace text default null, p_task text default null)
 returns queen.queues
 language plpgsql volatile as $$
@@ -31,6 +31,11 @@ begin
         insert into queen.queue_credits (queue_id, slot) select v_old.id, s from generate_series(0, 15) s on conflict do nothing;
         perform from queen.queue_credits where queue_id = v_old.id order by slot for no key update;
         update queen.queue_credits set credit = 0 where queue_id = v_old.id;
+    end if;
+    if v_new.max_wait_time_seconds <> v_old.max_wait_time_seconds then
+        update queen.partition_consumers c
+           set evict_at = case when v_new.max_wait_time_seconds > 0 and c.ready_at is not null then queen.clock() end
+         where c.queue_id = v_old.id and (c.ready_at is not null or c.evict_at is not null);
     end if;
     if v_new.delayed_processing < v_old.delayed_processing or v_new.window_buffer < v_old.window_buffer then
         perform from queen.partitions where queue_id = v_old.id order by id for no key update;

@@ -1,35 +1,57 @@
--- Promises: dead-letters, as evicted, the messages of a queue that waited longer than max_wait_time_seconds, once per group for which they
---   were still pending; at most p_limit per lane and run. Lanes with a live lease wait for their lease to end. Returns how many.
--- Locks: consumer rows with SKIP LOCKED.
-create or replace function queen.evict_queue(p_queue_id bigint, p_limit integer default 1000) returns bigint
-language plpgsql volatile as $$
+-- Promises: one portion of a queue's eviction: dead-letters, as evicted, up to p_limit messages that waited longer than
+--   max_wait_time_seconds, once per group for which they were still pending, the longest due first. Lanes with a live lease wait for
+--   their lease to end. Returns how many messages, and last_at null once nothing is due any more; with nothing due, one probe of an
+--   index. Where to go on needs no telling: what was looked at has its next time.
+-- Locks: up to a hundred consumer rows with SKIP LOCKED, and partition rows only as queen.settle_lane.
+create or replace function queen.evict_queue(
+    p_queue_id bigint, p_after_at timestamptz, p_after_id bigint, p_limit integer,
+    out handled bigint, out last_at timestamptz, out last_id bigint
+) language plpgsql volatile
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+set enable_sort = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
     q       queen.queues;
     v_now   timestamptz := queen.clock();
-    v_count bigint := 0;
+    v_seen  integer := 0;
     v_was   bigint;
-    v_next  bigint;
+    v_again timestamptz;
     c       record;
 begin
-    select * into q from queen.queues where id = p_queue_id;
-    if not found or q.max_wait_time_seconds = 0 then
-        return 0;
+    handled := 0;
+    select * into q from queen.queues where id = p_queue_id and max_wait_time_seconds > 0;
+    if not found then
+        return;
     end if;
     for c in
-        select pc.partition_id, pc.consumer_group, pc.last_consumed_seq, pc.lease_id, pc.lease_expires_at, pc.idle_ms, p.first_seq
-          from queen.partition_consumers pc join queen.partitions p on p.id = pc.partition_id
-         where pc.queue_id = p_queue_id and pc.ready_at is not null and p.next_seq > pc.last_consumed_seq + 1
-         order by pc.partition_id, pc.consumer_group
+        select pc.partition_id, pc.consumer_group, pc.last_consumed_seq, pc.lease_id, pc.lease_expires_at, pc.ready_at, p.first_seq
+          from queen.partition_consumers pc
+         cross join lateral (select x.first_seq from queen.partitions x where x.id = pc.partition_id limit 1) p
+         where pc.queue_id = p_queue_id and pc.evict_at <= v_now
+         order by pc.evict_at limit 100
            for no key update of pc skip locked
     loop
-        continue when c.lease_id is not null and c.lease_expires_at > v_now;
-        v_was := greatest(c.last_consumed_seq + 1, c.first_seq);
-        v_next := queen.evict_lane(q, c.partition_id, c.consumer_group, v_was, p_limit, v_now);
-        if v_next > v_was then
-            select pc.last_consumed_seq + 1 - v_was + v_count into v_count from queen.partition_consumers pc
-             where pc.partition_id = c.partition_id and pc.consumer_group = c.consumer_group;
-            perform queen.settle_lane(q, c.partition_id, c.consumer_group, v_now);
+        v_seen := v_seen + 1;
+        v_again := null;
+        if c.lease_id is not null and c.lease_expires_at > v_now then
+            v_again := c.lease_expires_at;
+        elsif c.ready_at is not null then
+            v_was := greatest(c.last_consumed_seq + 1, c.first_seq);
+            if queen.evict_lane(q, c.partition_id, c.consumer_group, v_was, (p_limit - handled)::integer, v_now) > v_was then
+                select pc.last_consumed_seq + 1 - v_was + handled into handled from queen.partition_consumers pc
+                 where pc.partition_id = c.partition_id and pc.consumer_group = c.consumer_group;
+                perform queen.settle_lane(q, c.partition_id, c.consumer_group, v_now);
+            end if;
+            select m.created_at + make_interval(secs => q.max_wait_time_seconds) into v_again
+              from queen.partition_consumers pc
+             cross join lateral (select x.created_at from queen.messages x where x.partition_id = pc.partition_id
+                                    and x.seq > pc.last_consumed_seq order by x.seq limit 1) m
+             where pc.partition_id = c.partition_id and pc.consumer_group = c.consumer_group and pc.ready_at is not null;
         end if;
+        update queen.partition_consumers pc set evict_at = v_again
+         where pc.partition_id = c.partition_id and pc.consumer_group = c.consumer_group;
+        exit when handled >= p_limit;
     end loop;
-    return v_count;
+    if v_seen = 100 or handled >= p_limit then
+        last_at := v_now;
+    end if;
 end $$;

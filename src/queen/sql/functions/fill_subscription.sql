@@ -26,10 +26,12 @@ begin
     select coalesce(array_agg(h.id), '{}') into v_held
       from (select id from queen.partitions where id = any (v_ids) order by id for no key update skip locked) h;
     v_now := queen.clock();
-    insert into queen.partition_consumers (partition_id, queue_id, consumer_group, last_consumed_seq, ready_at)
+    insert into queen.partition_consumers (partition_id, queue_id, consumer_group, last_consumed_seq, ready_at, evict_at)
     select p.id, p.queue_id, p_group, start.seq,
-           case when p.id = any (v_held) and p.next_seq = start.seq + 1 then null else v_now end
+           case when p.id = any (v_held) and p.next_seq = start.seq + 1 then null else v_now end,
+           case when q.max_wait_time_seconds > 0 then v_now end
       from queen.partitions p
+      join queen.queues q on q.id = p.queue_id
       left join unnest(s.head_partitions, s.head_seqs) h(id, seq) on h.id = p.id
      cross join lateral (select greatest(p.first_seq - 1, case s.mode
             when 'all' then 0

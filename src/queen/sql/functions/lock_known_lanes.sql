@@ -1,6 +1,6 @@
 -- Promises: queen.find_lanes and queen.lock_heads in one, for a caller that remembers the ids of its lanes: everything null unless each id
 --   (ascending) is the partition of that name in the queue of that name, nobody else holds one of them, and no queue has a limit (its credit
---   comes before the partitions) or takes sealed payloads only. What the caller remembers is checked under the lock and never believed.
+--   comes before the partitions), a maximum wait, or takes sealed payloads only. What the caller remembers is checked under the lock and never believed.
 --   Never waits, so a caller whose answer is null may go on to lock by name, as long as that does not wait either.
 --   Planned under the settings of queen.push_messages.
 -- Locks: the partition rows, until the transaction ends; also where the answer is null.
@@ -15,7 +15,7 @@ declare
 begin
     select array_agg(x.id) as ids, array_agg(x.name) as names,
            array_agg(greatest(x.delayed_processing, x.window_buffer)::double precision) as delays,
-           bool_or(x.max_queue_size > 0 or x.encryption_enabled) as special
+           bool_or(x.max_queue_size > 0 or x.encryption_enabled or x.max_wait_time_seconds > 0) as special
       into q from queen.queues x where x.name = any (p_queue);
     if q.special or cardinality(q.ids) > 32 then  -- among more queues than this, one probe each is cheaper
         return;

@@ -35,6 +35,7 @@ declare
     v_times   timestamptz[];
     v_places  tid[];
     v_limited boolean := false;
+    v_hurried boolean := false;
     v_sealed  boolean;
     v_missing boolean;
     v_full    integer[];
@@ -49,14 +50,14 @@ begin
         select * into v_queues, v_ids, v_delays, v_bases, v_times, v_places from queen.lock_known_lanes(p_queue, p_partition, p_ids);
     end if;
     if v_ids is null then
-        select * into v_queues, v_ids, v_delays, v_missing, v_limited, v_sealed from queen.find_lanes(p_queue, p_partition);
+        select * into v_queues, v_ids, v_delays, v_missing, v_limited, v_sealed, v_hurried from queen.find_lanes(p_queue, p_partition);
         if v_missing and not p_create then
             select array_agg(distinct coalesce(p_call[i], 1)) into v_absent
               from generate_subscripts(p_id, 1) i where v_ids[coalesce(p_lane[i], 1)] is null;
             v_plain := false;
         elsif v_missing then
             perform queen.create_partitions(p_queue, p_partition, p_wait);
-            select * into v_queues, v_ids, v_delays, v_missing, v_limited, v_sealed from queen.find_lanes(p_queue, p_partition);
+            select * into v_queues, v_ids, v_delays, v_missing, v_limited, v_sealed, v_hurried from queen.find_lanes(p_queue, p_partition);
         end if;
         if v_sealed then
             perform queen.require_sealed(p_queue, p_id, p_lane, p_encrypted);
@@ -117,6 +118,9 @@ begin
             p_lane, p_id, p_payload, p_transaction_id, p_trace_id, p_parent_id, p_deliver_at, p_producer_sub, p_encrypted, p_call,
             p_partition, v_queues, v_ids, v_bases, v_times, v_delays, coalesce(v_busy, '{}'), coalesce(v_absent, '{}'),
             coalesce(v_full, '{}'), v_depth, v_limit, queen.clock());
+    end if;
+    if v_hurried then
+        perform queen.expect_eviction(v_ids);
     end if;
     if v_limited then
         return query select * from queen.push_depths(v_queues);

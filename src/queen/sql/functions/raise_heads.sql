@@ -9,7 +9,8 @@ declare
     v_woken bigint[];
 begin
     update queen.partitions p
-       set next_seq = p.next_seq + n.n, last_created_at = greatest(p_now, p.last_created_at), last_activity = p_now
+       set next_seq = p.next_seq + n.n, last_created_at = greatest(p_now, p.last_created_at), last_activity = p_now,
+           oldest_at = coalesce(p.oldest_at, greatest(p_now, p.last_created_at)), idle_since = null
       from unnest(p_ids, p_counts) n(id, n)
      where p.id = n.id and p.id = any (p_ids) and n.n > 0;
     with woken as (

@@ -1,20 +1,38 @@
--- Promises: applies retention to the next p_chunk partitions of a queue that hold messages, in the order of their ids after p_after.
---   Returns the last partition looked at (null: there was none) and how many messages went. One transaction per chunk keeps locks short.
--- Locks: as queen.retain_partition, one partition after the other.
-create or replace function queen.retain_queue(p_queue_id bigint, p_after bigint, p_chunk integer default 100)
-returns table (last_partition bigint, removed bigint)
-language plpgsql volatile as $$
+-- Promises: one portion of a queue's retention: looks at up to a thousand partitions whose oldest message is old enough, the oldest first,
+--   after the place given (both null: from the start), and removes up to p_limit messages. Returns how many went, and where to go on
+--   (null: nothing is due after that). With nothing due, one probe of an index.
+-- Locks: as queen.retain_partitions; those with nothing to remove are only read.
+create or replace function queen.retain_queue(
+    p_queue_id bigint, p_after_at timestamptz, p_after_id bigint, p_limit integer,
+    out handled bigint, out last_at timestamptz, out last_id bigint
+) language plpgsql volatile
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+set enable_sort = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-    p record;
+    v_now       timestamptz := queen.clock();
+    v_aged      timestamptz;
+    v_completed timestamptz;
+    v_ids       bigint[];
+    v_seen      bigint;
 begin
-    removed := 0;
-    for p in
-        select x.id from queen.partitions x
-         where x.queue_id = p_queue_id and x.id > p_after and x.first_seq < x.next_seq
-         order by x.id limit p_chunk
-    loop
-        last_partition := p.id;
-        removed := removed + queen.retain_partition(p.id);
-    end loop;
-    return next;
+    select v_now - make_interval(secs => nullif(q.retention_seconds, 0)),
+           v_now - make_interval(secs => nullif(q.completed_retention_seconds, 0))
+      into v_aged, v_completed from queen.queues q where q.id = p_queue_id and q.retention_enabled;
+    select count(*), array_agg(d.id order by d.oldest_at, d.id) filter (where d.oldest_at < v_aged or d.passed >= d.first_seq),
+           max(d.oldest_at), (array_agg(d.id order by d.oldest_at desc, d.id desc))[1]
+      into v_seen, v_ids, last_at, last_id
+      from (select p.id, p.oldest_at, p.first_seq, case when p.oldest_at < v_completed then (
+                       select min(c.last_consumed_seq) from queen.partition_consumers c where c.partition_id = p.id) end as passed
+              from queen.partitions p
+             where p.queue_id = p_queue_id and p.oldest_at < greatest(v_aged, v_completed)
+               and (p.oldest_at, p.id) > (coalesce(p_after_at, '-infinity'), coalesce(p_after_id, 0))
+             order by p.oldest_at, p.id limit 1000) d;
+    handled := case when v_ids is null then 0 else queen.retain_partitions(v_ids, p_limit) end;
+    if handled >= p_limit then
+        -- What was removed has moved on in this order by itself; from here there may be more.
+        last_at := coalesce(p_after_at, '-infinity');
+        last_id := coalesce(p_after_id, 0);
+    elsif v_seen < 1000 then
+        last_at := null;
+    end if;
 end $$;

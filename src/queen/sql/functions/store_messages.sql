@@ -30,7 +30,8 @@ begin
             select 1, cardinality(p_id) where p_lane is null
         ), raised as (
             update queen.partitions p
-               set next_seq = p.next_seq + c.n, last_created_at = greatest(p_now, p.last_created_at), last_activity = p_now
+               set next_seq = p.next_seq + c.n, last_created_at = greatest(p_now, p.last_created_at), last_activity = p_now,
+                   oldest_at = coalesce(p.oldest_at, greatest(p_now, p.last_created_at)), idle_since = null
               from counts c
              where p.ctid = p_places[c.lane]
         ), roused as (

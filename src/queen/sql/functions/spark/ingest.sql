@@ -54,6 +54,7 @@ begin
         v_counts := queen.ingest_rows(p_source, p_stages, p_part, l.ids, v_now);
     end;
     perform queen.raise_heads(l.ids, v_counts, l.delays, v_now);
+    perform queen.expect_eviction(l.ids);
     perform pg_notify('queen', n.id::text) from (select distinct unnest(l.queues) as id) n;
     return query
         update queen.sink_batches b

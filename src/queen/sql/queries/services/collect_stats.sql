@@ -1,2 +1,2 @@
 -- Adds what happened to the statistics.
-select queen.collect_stats(make_interval(days => $1)) as queues
+select queen.collect_stats() as queues

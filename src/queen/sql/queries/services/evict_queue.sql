@@ -1,2 +1,2 @@
--- Dead-letters what waited too long in a queue.
-select queen.evict_queue($1) as evicted
+-- Dead-letters the next messages that waited too long in a queue.
+select * from queen.evict_queue($1, $2, $3, $4)

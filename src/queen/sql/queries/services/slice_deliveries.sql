@@ -1,2 +1,0 @@
--- Makes and drops slices of the delivery log.
-select * from queen.slice_deliveries()
