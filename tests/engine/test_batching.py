@@ -100,16 +100,21 @@ async def test_weight_limits_a_call_and_one_heavy_request_goes_alone() -> None:
     assert calls == [1, 2, 1, 1]
 
 
-async def test_a_call_that_fails_as_a_whole_is_tried_one_by_one() -> None:
+async def test_a_call_that_fails_as_a_whole_is_tried_in_halves() -> None:
+    calls = 0
+
     async def call(requests: Sequence[int]) -> list[int]:
+        nonlocal calls
+        calls += 1
         if 3 in requests:
             raise ValueError("three")
         return list(requests)
 
     coalescer = Coalescer(call)
-    answers = await asyncio.gather(*[coalescer.submit(n) for n in range(6)], return_exceptions=True)
-    assert [a for a in answers if not isinstance(a, Exception)] == [0, 1, 2, 4, 5]
+    answers = await asyncio.gather(*[coalescer.submit(n) for n in range(128)], return_exceptions=True)
+    assert [a for a in answers if not isinstance(a, Exception)] == [n for n in range(128) if n != 3]
     assert isinstance(answers[3], ValueError)
+    assert calls == 15
 
 
 async def test_an_unknown_outcome_is_not_tried_again_for_the_callers() -> None:
@@ -158,6 +163,18 @@ async def test_one_bad_payload_fails_alone(engine: Engine, sql: Sql) -> None:
     assert isinstance(answers[7], errors.InvalidRequest)
     assert len([a for a in answers if isinstance(a, list)]) == 19
     assert sorted(n for _, n in await stored(sql)) == [0, *[n for n in range(20) if n != 7]]
+
+
+async def test_a_payload_that_cannot_be_stored_costs_the_others_nothing(engine: Engine) -> None:
+    await push(engine, 0)
+    before = sum(sizes.calls for sizes in engine.batch_sizes["push"])
+    bad = NewMessage(queue="q", partition="p", payload='"\\u0000"')
+    fine = NewMessage(queue="q", partition="p", payload='"\\\\u0000 is only text"')
+    answers = await asyncio.gather(
+        *[engine.push([bad if n == 7 else fine if n == 8 else message(n)]) for n in range(128)], return_exceptions=True
+    )
+    assert [n for n, answer in enumerate(answers) if isinstance(answer, errors.InvalidRequest)] == [7]
+    assert sum(sizes.calls for sizes in engine.batch_sizes["push"]) - before <= 2
 
 
 async def test_the_same_transaction_id_from_two_callers(engine: Engine, sql: Sql) -> None:

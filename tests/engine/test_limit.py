@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 
 import asyncpg
 import pytest
@@ -88,6 +90,93 @@ async def test_duplicates_do_not_use_up_room(engine: Engine) -> None:
     for _ in range(20):
         assert (await push(engine, 1, transaction_id="t"))[0].status == "duplicate"
     assert (await push(engine, 2))[0].status == "queued"
+
+
+@pytest.mark.parametrize("careful", [False, True])
+async def test_a_duplicate_is_answered_though_the_queue_is_full(engine: Engine, sql: Sql, careful: bool) -> None:
+    await engine.queues.configure("q", {"max_queue_size": 2})
+    first = await engine.push([message(1, transaction_id="t"), message(2)])
+    with pytest.raises(errors.QueueFull):
+        await push(engine, 3)
+    again = [message(1, transaction_id="t", id=first[0].id), message(2, id=first[1].id)]
+    answers = await engine.push(again if careful else again[:1], careful=careful)
+    assert [(one.status, one.id) for one in answers] == [("duplicate", one.id) for one in first[: len(answers)]]
+    with pytest.raises(errors.QueueFull):
+        await engine.push([message(1, transaction_id="t"), message(3)], careful=careful)
+    assert await sql.fetchval(DEPTH) == 2
+
+
+async def test_what_is_for_later_needs_no_room_yet(engine: Engine) -> None:
+    await engine.queues.configure("q", {"max_queue_size": 2})
+    later = datetime.now(UTC) + timedelta(hours=1)
+    assert {one.status for one in await push(engine, *range(5), deliver_at=later)} == {"scheduled"}
+    await push(engine, 1, 2)
+    assert (await push(engine, 3, deliver_at=later))[0].status == "scheduled"
+
+
+@pytest.mark.parametrize("mode", ["all", "new"])
+async def test_a_group_counts_from_its_registration_on(engine: Engine, sql: Sql, mode: str) -> None:
+    """Also before it has a cursor in every partition."""
+    await engine.queues.configure("q", {"max_queue_size": 100})
+    await engine.register("q", "fast")
+    for partition in range(10):
+        await push(engine, *range(10), partition=str(partition))
+    await engine.ack_messages(await pop(engine, 100, partitions=10, group="fast"))
+    await sql.execute("select queen.subscribe('q', 'late', $1, null)", mode)
+    if mode == "all":
+        with pytest.raises(errors.QueueFull):
+            await push(engine, 1)
+        return
+    for partition in range(10):
+        await push(engine, *range(10), partition=str(partition))
+        await engine.ack_messages(await pop(engine, 100, partitions=10, group="fast"))
+    with pytest.raises(errors.QueueFull) as refused:
+        await push(engine, 1)
+    assert refused.value.figures["depth"] == 100
+    await engine.register("q", "late")
+    assert len(await pop(engine, 1000, partitions=10, group="late")) == 100
+
+
+async def test_a_push_counts_only_when_the_credit_is_used_up(engine: Engine, sql: Sql) -> None:
+    """However thinly it is spread over the slots."""
+    await engine.queues.configure("q", {"max_queue_size": 200})
+    await push(engine, 0)
+    await sql.execute(
+        "create or replace function queen.queue_depth(p_queue_id bigint) returns bigint language plpgsql as"
+        " $$ begin raise exception 'counted'; end $$"
+    )
+    for number in range(9):
+        await push(engine, *range(20), partition=str(number))
+    await push(engine, *range(18))
+    with pytest.raises(errors.InternalError, match="counted"):
+        await push(engine, 1, 2)
+
+
+async def test_groups_that_come_and_go_beside_pushes(engine: Engine, other: Engine, sql: Sql) -> None:
+    await engine.queues.configure("q", {"max_queue_size": 300})
+    await engine.register("q", "always")
+    stop = asyncio.Event()
+
+    async def produce(side: Engine, name: int) -> None:
+        while not stop.is_set():
+            with suppress(errors.QueueFull):
+                await push(side, *range(7), partition=str(name))
+
+    async def consume(side: Engine) -> None:
+        while not stop.is_set():
+            await side.ack_messages(await pop(side, 50, partitions=5, group="always"))
+
+    async def come_and_go() -> None:
+        for number in range(12):
+            await sql.execute("select queen.subscribe('q', $1, 'new', null)", f"g{number}")
+            for _ in range(5):
+                assert await sql.fetchval("select queen.queue_depth(id) from queen.queues where name = 'q'") <= 300
+            await engine.register("q", f"g{number}")
+            assert await sql.fetchval(DEPTH) <= 300
+            await engine.queues.forget_group(f"g{number}", "q")
+        stop.set()
+
+    await asyncio.gather(come_and_go(), *[produce([engine, other][n % 2], n) for n in range(4)], consume(other))
 
 
 async def test_a_limited_queue_someone_holds_does_not_delay_other_queues(engine: Engine, database: str) -> None:
@@ -192,5 +281,9 @@ async def test_a_push_says_how_full_the_queue_is(engine: Engine) -> None:
     assert (pushed.depth, pushed.remaining) == (2, 8)
     [again] = await push(engine, 4, partition="other", transaction_id="t")
     assert (again.status, again.depth, again.remaining) == ("duplicate", 2, 8)
+    await engine.ack_messages(await pop(engine, 1))
+    [more] = await push(engine, 5)
+    assert (more.depth, more.remaining) == (3, 7), "not less than there are: while there is credit nobody counts"
+    assert [(one.depth, one.remaining) for one in await push(engine, *range(8))] == [(10, 0)] * 8, "counted"
     [unlimited] = await push(engine, 5, queue="free")
     assert (unlimited.depth, unlimited.remaining) == (None, None)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -268,3 +269,66 @@ async def test_deliver_at_in_the_past_is_now(engine: Engine, clock: Clock) -> No
     assert [p.status for p in pushed] == ["queued", "scheduled", "queued"]
     assert [p.seq for p in pushed] == [1, None, 2]
     assert numbers(await pop(engine)) == [1, 3]
+
+
+@pytest.mark.parametrize("count", [1, 40])
+async def test_a_transaction_id_is_unique_whoever_made_it(engine: Engine, sql: Sql, count: int) -> None:
+    """The server's answer, used as a transaction id of one's own."""
+    first = await push(engine, *range(count))
+    again = await engine.push([message(n, transaction_id=one.transaction_id) for n, one in enumerate(first)])
+    assert [(one.status, one.id, one.seq) for one in again] == [("duplicate", one.id, one.seq) for one in first]
+    by_sql = await sql.fetchval("select queen.push('q', 'p', '1', $1)", first[0].transaction_id)
+    assert by_sql == first[0].id
+    assert await sql.fetchval("select count(*) from queen.messages") == count
+
+
+async def test_a_transaction_id_made_up_in_sql_is_unique_too(engine: Engine, sql: Sql) -> None:
+    made = await sql.fetchval("select queen.push('q', 'p', '{}')")
+    (again,) = await push(engine, 1, transaction_id=str(made))
+    assert (again.status, again.id) == ("duplicate", made)
+
+
+async def test_an_id_of_the_callers_own_is_its_transaction_id(engine: Engine) -> None:
+    own = UUID("0198c0de-0000-7000-8000-000000000001")
+    (first,) = await push(engine, 1, id=own)
+    assert (first.id, first.transaction_id) == (own, str(own))
+    (again,) = await push(engine, 1, transaction_id=str(own))
+    assert (again.status, again.id) == ("duplicate", own)
+
+
+async def test_looking_for_many_items_costs_the_tail_once(engine: Engine, sql: Sql) -> None:
+    """A careful push of n items beside m recent messages: n + m rows, not n times m."""
+    stored = await push(engine, *range(2000))
+    async with sql.transaction():
+        found = await sql.fetchval(
+            "select count(*) from queen.find_known(null, $1, null, array[$2::bigint], true, queen.clock())",
+            [one.id for one in stored],
+            stored[0].partition_id,
+        )
+        read = await sql.fetchval(
+            "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = 'messages'"
+        )
+    assert found == 2000
+    assert read < 3 * 2000
+
+
+async def test_a_push_has_its_turn_beside_transactions_that_follow_each_other(engine: Engine, database: str) -> None:
+    """Someone else's next transaction always waits for the lock when the last one ends."""
+    await push(engine, 0)
+    done = asyncio.Event()
+
+    async def transactions() -> None:
+        async with connect(database) as user:
+            while not done.is_set():
+                async with user.transaction():
+                    await user.execute("select queen.push('q', 'p', '{\"n\": 1}')")
+                    await user.execute("select pg_sleep(0.05)")
+
+    async def pushes() -> None:
+        try:
+            await asyncio.gather(*[push(engine, n) for n in range(20)])
+        finally:
+            done.set()
+
+    await asyncio.wait_for(asyncio.gather(pushes(), *[transactions() for _ in range(3)]), 60)
+    assert engine._pusher._lines == {}

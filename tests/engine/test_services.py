@@ -321,14 +321,15 @@ async def test_retention_looks_only_at_what_is_due(engine: Engine, clock: Clock,
 
 async def _rows_read(sql: Sql, portion: str) -> int:
     """How many partitions and cursors one portion of a service looks at."""
+    read = (
+        "select sum(coalesce(idx_tup_fetch, 0) + seq_tup_read)::int from pg_stat_xact_user_tables"
+        " where relname in ('partitions', 'partition_consumers')"
+    )
     async with sql.transaction():
+        before: int = await sql.fetchval(read)
         await sql.execute(f"select queen.{portion}(id, null, null, 1000) from queen.queues")
-        return int(
-            await sql.fetchval(
-                "select sum(coalesce(idx_tup_fetch, 0) + seq_tup_read) from pg_stat_xact_user_tables"
-                " where relname in ('partitions', 'partition_consumers')"
-            )
-        )
+        after: int = await sql.fetchval(read)
+    return after - before
 
 
 async def test_a_group_that_lags_does_not_hide_what_others_have_passed(
@@ -351,7 +352,7 @@ async def _deliver(jobs: Jobs) -> int:
     delivered = 0
     while True:
         result = await jobs.scheduled()
-        delivered += result["delivered"]
+        delivered += int(result["delivered"])
         if result["finished"]:
             return delivered
 

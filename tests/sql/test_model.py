@@ -57,7 +57,7 @@ MUTANTS = {
     "single acks that are not fenced": [
         ("ack_messages", "p_lease[i] is not null and (c.lease_id is null or c.lease_id <> p_lease[i])", "false")
     ],
-    "a lost wake-up on push": [("raise_heads", "and c.ready_at is null", "and c.ready_at is null and false")],
+    "a lost wake-up on push": [("store_messages", "and pc.ready_at is null", "and pc.ready_at is null and false")],
     "a lost wake-up on ack": [
         ("ack_leases", "when coalesce(s.next_seq, h.next_seq) > l.reached + 1 then", "when false then")
     ],
@@ -75,7 +75,7 @@ MUTANTS = {
         ("delete_message", "update queen.partitions set has_skips = true where id = p_partition;", "")
     ],
     "a seek that keeps the lease": [("seek", "= m.target, lease_id = null, retry_count", "= m.target, retry_count")],
-    "duplicates stored again": [("push_items", "if v_seq is not null then", "if v_seq is not null and v_seq < 0 then")],
+    "duplicates stored again": [("push_items", "d.known_seq is not null or d.attempt > 1", "d.attempt > 1")],
 }
 
 

@@ -265,7 +265,7 @@ RULES = [
     Rule(
         r9_a_duplicate_inside_one_call_does_not_fail_it,
         "push_items",
-        (("if p_transaction_id[i] is not null then", "if false then"),),
+        (("or d.attempt > 1", ""),),
     ),
     Rule(
         r10_a_late_ack_counts_while_its_token_is_there,
@@ -275,7 +275,7 @@ RULES = [
     Rule(
         r11_a_limit_counts_what_is_not_committed_yet,
         "push_messages",
-        (("if v_limited then", "if false then"),),
+        (("if v_limited and p_wait then", "if false then"),),
     ),
     Rule(r12_a_pop_that_gave_up_says_again, "pop_further", (("state := 'again';", "state := 'ok';"),)),
     Rule(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final, Generic, TypeVar, cast
 
-from queen.db.pool import OutcomeUnknown
+from queen import errors
 
 # Calls under way: enough to keep the database busy while answers are read, few enough for arrivals to gather. Those who
 # ask again and again fall into that many crowds that take turns.
@@ -49,9 +49,10 @@ class Coalescer(Generic[Request, Answer]):
     """Runs `call` on all requests that gathered while the previous call ran.
 
     `call` answers each request by itself: a value, or the exception that belongs to that request
-    alone. When the call fails as a whole and had several requests, each is tried alone, so that
-    one bad request fails alone (I11); not when nobody knows whether the call was carried out:
-    then every caller hears that, and decides what is safe to repeat.
+    alone. When the call fails as a whole, its halves are tried, and theirs, so that one bad request
+    fails alone (I11) and costs the others a few calls, not one each. Not when the failure cannot be
+    a request's own: the database is away, or nobody knows whether the call was carried out.
+    Then every caller hears that, and decides what is safe to repeat.
 
     `calls` of them may be under way at once, of the same size where many wait.
     """
@@ -70,6 +71,11 @@ class Coalescer(Generic[Request, Answer]):
     def busy(self) -> bool:
         """Whether a call is under way or about to be."""
         return bool(self._workers)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody waits for an answer."""
+        return not self._queue and not self._under_way
 
     async def submit(self, request: Request, weight: int = 1, until: float = inf) -> Answer:
         """Have one request answered; `weight` counts against the size of a call.
@@ -142,16 +148,14 @@ class Coalescer(Generic[Request, Answer]):
         self.sizes.note(len(batch))
         try:
             answers = await self.call([waiting.request for waiting in batch])
-        except OutcomeUnknown as error:
-            for waiting in batch:
-                _settle(waiting, error)
-            return
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers
-            if len(batch) == 1:
-                _settle(batch[0], error)
+            if len(batch) == 1 or isinstance(error, errors.StoreUnavailable):
+                for waiting in batch:
+                    _settle(waiting, error)
                 return
-            for waiting in batch:
-                await self._serve([waiting])
+            middle = len(batch) // 2
+            await self._serve(batch[:middle])
+            await self._serve(batch[middle:])
             return
         for waiting, answer in zip(batch, answers, strict=True):
             _settle(waiting, answer)

@@ -16,7 +16,7 @@ from queen.db.pool import Database, OutcomeUnknown, Row
 from queen.engine.batching import BatchSizes, Coalescer
 from queen.engine.encryption import KeyRing
 from queen.engine.wake import Wake
-from queen.ids import uuid7s
+from queen.ids import made_here, uuid7s
 from queen.model import MAX_NAME, MAX_TRANSACTION_ID, NewMessage, Pushed, PushStatus
 from queen.sql import query
 
@@ -28,6 +28,10 @@ Woken = list[tuple[str, int]]
 # Calls of up to this many messages share database calls; larger ones are a batch already.
 SMALL: Final = 64
 _BUSY_DELAYS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25)
+# After so many busy answers a call waits in line for the lock, beside others' transactions that would always be first
+# otherwise; for so many partitions at once, because each takes a connection.
+_PATIENCE: Final = 4
+_LINES: Final = 2
 _ATTEMPTS: Final = 3
 # So many partitions are known by name from one push to the next.
 _NAMES: Final = 16_384
@@ -52,6 +56,8 @@ def validate(items: Sequence[NewMessage]) -> None:
             raise errors.InvalidRequest(
                 "transaction_id", f"transactionId must have 1 to {MAX_TRANSACTION_ID} characters and no NUL"
             )
+        if "\\u0000" in item.payload and "\\u0000" in item.payload.replace("\\\\", ""):
+            raise errors.InvalidRequest("payload", "payload must not contain \\u0000")
         if item.producer_sub is not None and "\0" in item.producer_sub:
             raise errors.InvalidRequest("producer_sub", "producerSub must not contain NUL")
 
@@ -71,6 +77,7 @@ class Pusher:
         self._lanes = [Coalescer(self._together, limit=1000) for _ in range(lanes)]
         # Creating a partition can wait for someone who is creating the same one, so it has a lane of its own.
         self._nursery = Coalescer(self._create_together, limit=200)
+        self._lines: dict[tuple[str, str], Coalescer[list[NewMessage], list[Pushed]]] = {}
 
     @property
     def sizes(self) -> list[BatchSizes]:
@@ -113,10 +120,12 @@ class Pusher:
         lane = self._lanes[_number(queue, partition) % len(self._lanes)]
         end = asyncio.get_running_loop().time() + self._limit
         try:
-            for delay in self._delays:
+            for attempt, delay in enumerate(self._delays, 1):
                 try:
                     return await lane.submit(items, len(items), end)
                 except errors.PartitionBusy:
+                    if attempt >= _PATIENCE and self._has_line(queue, partition):
+                        return await self._in_line(items, end)
                     await asyncio.sleep(delay)
                 except _Absent:
                     lane = self._nursery
@@ -128,6 +137,19 @@ class Pusher:
         raise errors.PartitionBusy(
             f"partition {partition!r} of queue {queue!r} is held by another transaction; try again"
         )
+
+    def _has_line(self, queue: str, partition: str) -> bool:
+        return (queue, partition) in self._lines or len(self._lines) < _LINES
+
+    async def _in_line(self, items: list[NewMessage], end: float) -> list[Pushed]:
+        """Wait for the partition's lock, together with all other calls for this partition that do."""
+        name = items[0].queue, items[0].partition
+        line = self._lines.setdefault(name, Coalescer(self._wait_together, limit=1000))
+        try:
+            return await line.submit(items, len(items), end)
+        finally:
+            if line.idle:
+                self._lines.pop(name, None)
 
     async def _alone(self, items: list[NewMessage], *, careful: bool = False) -> list[Pushed]:
         mint([items])
@@ -144,6 +166,12 @@ class Pusher:
     async def _together(self, calls: Sequence[list[NewMessage]]) -> Sequence[list[Pushed] | Exception]:
         mint(calls)
         return await self._ask(Call(calls, wait=False, create=False, known=self._ids))
+
+    async def _wait_together(self, calls: Sequence[list[NewMessage]]) -> Sequence[list[Pushed] | Exception]:
+        try:
+            return await self._ask(Call(calls))
+        except errors.PartitionBusy as busy:  # all of them waited for it
+            return [busy] * len(calls)
 
     async def _create_together(self, calls: Sequence[list[NewMessage]]) -> Sequence[list[Pushed] | Exception]:
         return await self._ask(Call(calls, wait=False, create=True))
@@ -174,7 +202,7 @@ class Pusher:
 
     async def drain(self) -> None:
         """Wait until nothing is under way."""
-        for lane in (*self._lanes, self._nursery):
+        for lane in (*self._lanes, self._nursery, *self._lines.values()):
             await lane.drain()
 
 
@@ -194,8 +222,18 @@ class _Absent(Exception):
 
 
 def mint(calls: Sequence[list[NewMessage]]) -> None:
-    """Give every message its id, in place: before the first attempt, so that a repeated one is recognised."""
-    missing = [(items, place) for items in calls for place, item in enumerate(items) if item.id is None]
+    """Give every message its id, in place: before the first attempt, so that a repeated one is recognised.
+
+    An id that was not made here becomes the transaction id as well, if there is none: only by the index would such a
+    message be found again.
+    """
+    missing: list[tuple[list[NewMessage], int]] = []
+    for items in calls:
+        for place, item in enumerate(items):
+            if item.id is None:
+                missing.append((items, place))
+            elif item.transaction_id is None and not made_here(item.id):
+                items[place] = msgspec.structs.replace(item, transaction_id=str(item.id))
     for (items, place), new in zip(missing, uuid7s(len(missing)), strict=True):
         items[place] = msgspec.structs.replace(items[place], id=new)
 
@@ -246,20 +284,10 @@ class Call:
             _unless_empty([True if isinstance(item, _Sealed) else None for item in items]),
             [caller + 1 for caller, _, _ in self._flat] if len(self._calls) > 1 else None,
             self._wait,
-            self._careful or self._repeats(transactions),
+            self._careful,
             self._create,
             self._ids,
         )
-
-    def _repeats(self, transactions: list[str | None]) -> bool:
-        if len(transactions) == 1:
-            return False
-        given = [
-            (item.queue, item.partition, name)
-            for (_, _, item), name in zip(self._flat, transactions, strict=True)
-            if name is not None
-        ]
-        return len(set(given)) < len(given)
 
     def found(self, rows: list[Row]) -> dict[tuple[str, str], int]:
         """The partition of each lane that has something stored."""

@@ -1,7 +1,6 @@
 -- Promises: adds the cursor rows of a registered group for the next p_chunk partitions; returns true while there are more. Safe to run
 --   from several processes, and against pushes: a row is born with nothing waiting only if its partition lock was got and its head is
---   where the cursor is; otherwise it is looked at by the next pop (R5). A group that starts anew with its old subscription to new
---   messages (the heads are forgotten by then) starts at the time of that subscription.
+--   where the cursor is; otherwise it is looked at by the next pop (R5).
 -- Locks: partition rows of the chunk with SKIP LOCKED; the subscription row.
 create or replace function queen.fill_subscription(p_queue text, p_group text, p_chunk integer default 2000) returns boolean
 language plpgsql volatile as $$
@@ -33,10 +32,7 @@ begin
       from queen.partitions p
       join queen.queues q on q.id = p.queue_id
       left join unnest(s.head_partitions, s.head_seqs) h(id, seq) on h.id = p.id
-     cross join lateral (select greatest(p.first_seq - 1, case s.mode
-            when 'all' then 0
-            when 'new' then coalesce(h.seq, case when s.head_partitions is null then queen.seq_at(p.id, s.start_at) else 0 end)
-            else queen.seq_at(p.id, s.start_at) end) as seq) start
+     cross join lateral (select queen.start_seq(s, p, h.seq) as seq) start
      where p.id = any (v_ids)
         on conflict do nothing;
     update queen.subscriptions set filled_to = v_ids[cardinality(v_ids)]

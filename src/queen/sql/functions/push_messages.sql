@@ -7,11 +7,12 @@
 --   p_create false: calls that name a queue or partition that does not exist yet come back 'absent' (creating can wait for others).
 --   p_ids: what the caller remembers as the partitions of its lanes, ascending; saves looking for them when it is right and neither
 --   waiting nor creating is asked for.
---   p_careful: the caller saw a transaction id twice, or retries after an unknown outcome: look up every item before storing it.
+--   p_careful: the caller retries after an unknown outcome: look for every item before storing it.
 --   Returns one row per lane when everything was stored (item null, seq of its first item), otherwise one row per item:
 --   queued, duplicate (with the first one's id), scheduled, busy, absent, full. woken: a group had nothing waiting there until now.
 --   Last, for each limited queue, a row with status depth.
--- Locks: queue rows (R4, R5), credit slots of limited queues by queue id, partition rows by id, then consumer rows.
+-- Locks: queue rows (R4, R5), credit slots of limited queues by queue id, partition rows by id, then consumer rows; with p_wait false
+--   the credit comes after the partitions.
 -- Few statements on purpose: every statement and expression of a function costs a set-up per transaction, which is most of what a
 --   small push costs.
 create or replace function queen.push_messages(
@@ -39,8 +40,8 @@ declare
     v_sealed  boolean;
     v_missing boolean;
     v_full    integer[];
-    v_depth   bigint;
-    v_limit   bigint;
+    v_depths  bigint[];
+    v_limits  bigint[];
     v_busy    integer[];
     v_absent  integer[];
     v_plain   boolean := not p_careful and p_deliver_at is null;
@@ -65,10 +66,9 @@ begin
         if v_old then
             perform queen.guard_old_snapshot(v_queues);
         end if;
-        if v_limited then
-            select f.calls, f.depth, f.queue_limit, f.busy into v_full, v_depth, v_limit, v_busy
-              from queen.refuse_full(v_queues, p_id, p_lane, p_call, p_wait) f;
-            v_plain := v_plain and v_full is null and v_busy is null;
+        if v_limited and p_wait then
+            select f.calls, f.depths, f.limits, v_plain and f.plain into v_full, v_depths, v_limits, v_plain
+              from queen.refuse_full(v_queues, v_ids, p_id, p_lane, p_call, p_transaction_id, p_deliver_at, p_careful, true, '{}') f;
         end if;
 
         select * into v_bases, v_times, v_places, v_missing from queen.lock_heads(v_ids, p_wait);
@@ -82,42 +82,48 @@ begin
              where v_bases[coalesce(p_lane[i], 1)] is null and (p_create or v_ids[coalesce(p_lane[i], 1)] is not null);
             v_plain := v_plain and v_busy is null;
         end if;
+        if v_limited and not p_wait then
+            -- Nobody waits for credit here, so it may come after the partitions: those that are out take none.
+            select f.calls, f.depths, f.limits, v_busy || f.busy, v_plain and f.plain into v_full, v_depths, v_limits, v_busy, v_plain
+              from queen.refuse_full(v_queues, v_ids, p_id, p_lane, p_call, p_transaction_id, p_deliver_at, p_careful, false,
+                                     coalesce(v_busy || v_absent, v_busy, v_absent, '{}')) f;
+        end if;
     end if;
     if v_old then
         perform queen.guard_lanes(v_ids);
     end if;
     perform queen.announce();
 
-    if v_plain then
-        if p_transaction_id is null then
+    if v_plain and p_transaction_id is not null then
+        -- A transaction id that the server made up is in no index; few items: looking is cheaper than a subtransaction.
+        v_plain := not exists (select from unnest(p_transaction_id) t where substr(t, 15, 4) = '751e')
+               and (cardinality(p_id) >= 16 or not exists (
+                       select from unnest(p_transaction_id, p_lane) with ordinality i(transaction_id, lane, place)
+                        cross join lateral (select from queen.messages m where m.partition_id = v_ids[coalesce(i.lane, 1)]
+                                               and m.transaction_id = i.transaction_id
+                                            union all
+                                            select from unnest(p_transaction_id[:i.place - 1], p_lane[:i.place - 1]) e(transaction_id, lane)
+                                             where (e.transaction_id, coalesce(e.lane, 1)) = (i.transaction_id, coalesce(i.lane, 1))
+                                             limit 1) known));
+    end if;
+    if v_plain and (p_transaction_id is null or cardinality(p_id) < 16) then
+        return query select * from queen.store_messages(
+            p_lane, p_rank, p_id, p_payload, p_transaction_id, p_trace_id, p_parent_id, p_producer_sub, p_encrypted,
+            v_queues, v_ids, v_delays, v_bases, v_times, v_places, queen.clock());
+    elsif v_plain then
+        begin
             return query select * from queen.store_messages(
-                p_lane, p_rank, p_id, p_payload, null, p_trace_id, p_parent_id, p_producer_sub, p_encrypted,
+                p_lane, p_rank, p_id, p_payload, p_transaction_id, p_trace_id, p_parent_id, p_producer_sub, p_encrypted,
                 v_queues, v_ids, v_delays, v_bases, v_times, v_places, queen.clock());
-        elsif cardinality(p_id) < 16 then
-            -- Few items: looking is cheaper than a subtransaction.
-            v_plain := not exists (select from unnest(p_transaction_id, p_lane) i(transaction_id, lane)
-                            cross join lateral (select from queen.messages m where m.partition_id = v_ids[coalesce(i.lane, 1)]
-                                                   and m.transaction_id = i.transaction_id limit 1) known);
-            if v_plain then
-                return query select * from queen.store_messages(
-                    p_lane, p_rank, p_id, p_payload, p_transaction_id, p_trace_id, p_parent_id, p_producer_sub, p_encrypted,
-                    v_queues, v_ids, v_delays, v_bases, v_times, v_places, queen.clock());
-            end if;
-        else
-            begin
-                return query select * from queen.store_messages(
-                    p_lane, p_rank, p_id, p_payload, p_transaction_id, p_trace_id, p_parent_id, p_producer_sub, p_encrypted,
-                    v_queues, v_ids, v_delays, v_bases, v_times, v_places, queen.clock());
-            exception when unique_violation then
-                v_plain := false;  -- a duplicate somewhere: everything is taken back, go item by item
-            end;
-        end if;
+        exception when unique_violation then
+            v_plain := false;  -- a duplicate somewhere: everything is taken back, look for it
+        end;
     end if;
     if not v_plain then
         return query select * from queen.push_items(
             p_lane, p_id, p_payload, p_transaction_id, p_trace_id, p_parent_id, p_deliver_at, p_producer_sub, p_encrypted, p_call,
-            p_partition, v_queues, v_ids, v_bases, v_times, v_delays, coalesce(v_busy, '{}'), coalesce(v_absent, '{}'),
-            coalesce(v_full, '{}'), v_depth, v_limit, queen.clock());
+            p_careful, p_partition, v_queues, v_ids, v_delays, v_bases, v_times, v_places, coalesce(v_busy, '{}'),
+            coalesce(v_absent, '{}'), coalesce(v_full, '{}'), v_depths, v_limits, queen.clock());
     end if;
     if v_hurried then
         perform queen.expect_eviction(v_ids);
