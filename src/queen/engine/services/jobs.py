@@ -16,9 +16,10 @@ from queen.sql import query
 # A run stops after this share of its interval and the next goes on there: the lease on the service outlasts it.
 SHARE: Final = 0.9
 # Seconds a transaction of a service should take: whoever meets one of its locks waits no longer than this.
-PORTION: Final = 0.02
-# Messages in a portion: the first one of a run, and the largest.
+PORTION: Final = 0.01
+# Messages in a portion: the first one of a run, and no fewer or more than these, however long they take.
 FIRST: Final = 500
+SMALLEST: Final = 250
 LARGEST: Final = 20_000
 _SCHEDULED: Final = 0.5
 _HOURLY: Final = 3600.0
@@ -129,5 +130,5 @@ def _now() -> float:
 def _next_size(size: int, spent: float) -> int:
     """Larger portions while they take less than they may, smaller ones when they take more."""
     if spent > PORTION:
-        return max(size // 2, 1)
+        return max(size // 2, SMALLEST)
     return min(size * 2, LARGEST) if spent < PORTION / 2 else size

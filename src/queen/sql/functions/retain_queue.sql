@@ -13,26 +13,39 @@ declare
     v_aged      timestamptz;
     v_completed timestamptz;
     v_ids       bigint[];
-    v_seen      bigint;
+    v_all       boolean;
+    v_seen      bigint[];
+    v_times     timestamptz[];
 begin
     select v_now - make_interval(secs => nullif(q.retention_seconds, 0)),
            v_now - make_interval(secs => nullif(q.completed_retention_seconds, 0))
       into v_aged, v_completed from queen.queues q where q.id = p_queue_id and q.retention_enabled;
-    select count(*), array_agg(d.id order by d.oldest_at, d.id) filter (where d.oldest_at < v_aged or d.passed >= d.first_seq),
-           max(d.oldest_at), (array_agg(d.id order by d.oldest_at desc, d.id desc))[1]
-      into v_seen, v_ids, last_at, last_id
-      from (select p.id, p.oldest_at, p.first_seq, case when p.oldest_at < v_completed then (
-                       select min(c.last_consumed_seq) from queen.partition_consumers c where c.partition_id = p.id) end as passed
-              from queen.partitions p
-             where p.queue_id = p_queue_id and p.oldest_at < greatest(v_aged, v_completed)
-               and (p.oldest_at, p.id) > (coalesce(p_after_at, '-infinity'), coalesce(p_after_id, 0))
-             order by p.oldest_at, p.id limit 1000) d;
+    with seen as materialized (
+        select p.id, p.oldest_at, p.last_created_at, p.next_seq - p.first_seq as kept, p.first_seq, case when p.oldest_at < v_completed then (
+                   select min(c.last_consumed_seq) from queen.partition_consumers c where c.partition_id = p.id) end as passed
+          from queen.partitions p
+         where p.queue_id = p_queue_id and p.oldest_at < greatest(v_aged, v_completed)
+           and (p.oldest_at, p.id) > (coalesce(p_after_at, '-infinity'), coalesce(p_after_id, 0))
+         order by p.oldest_at, p.id limit 1000
+    ), due as (
+        -- Only so many are locked as the portion may hold; where some messages are too young, it counts as a quarter.
+        select d.*, coalesce(sum(case when d.last_created_at < v_aged then d.kept else least(d.kept, greatest(p_limit / 4, 1)) end)
+                             over (order by d.oldest_at, d.id rows between unbounded preceding and 1 preceding), 0) < p_limit as fits
+          from seen d where d.oldest_at < v_aged or d.passed >= d.first_seq
+    )
+    select (select array_agg(s.oldest_at order by s.oldest_at, s.id) from seen s), (select array_agg(s.id order by s.oldest_at, s.id) from seen s),
+           coalesce(bool_and(d.fits), true), array_agg(d.id order by d.oldest_at, d.id) filter (where d.fits)
+      into v_times, v_seen, v_all, v_ids from due d;
     handled := case when v_ids is null then 0 else queen.retain_partitions(v_ids, p_limit) end;
     if handled >= p_limit then
         -- What was removed has moved on in this order by itself; from here there may be more.
         last_at := coalesce(p_after_at, '-infinity');
         last_id := coalesce(p_after_id, 0);
-    elsif v_seen < 1000 then
-        last_at := null;
+    elsif not v_all then
+        last_id := v_ids[cardinality(v_ids)];
+        last_at := v_times[array_position(v_seen, last_id)];
+    elsif cardinality(v_seen) = 1000 then
+        last_id := v_seen[1000];
+        last_at := v_times[1000];
     end if;
 end $$;
