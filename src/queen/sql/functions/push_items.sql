@@ -37,11 +37,15 @@ begin
         select t.*, t.known_seq is null and t.status = 'queued' as stored,
                p_bases[t.lane] + row_number() over (partition by t.lane, t.status order by t.place) - 1 as new_seq
           from told t
+    ), numbered as (
+        select p.*, first_value(coalesce(p.known_seq, case when p.stored then p.new_seq end))
+                    over (partition by p.lane, p.refused, coalesce(p.transaction_id, p.id::text) order by p.place) as seq
+          from placed p
     )
     select array_agg(p.lane order by p.place) as lanes, array_agg(p.status order by p.place) as statuses,
            array_agg(case when p.refused is null then p.first_id end order by p.place) as ids,
-           array_agg(case when p.refused is null then coalesce(p.known_seq, case when p.stored then p.new_seq end) end order by p.place) as seqs
-      into r from placed p;
+           array_agg(case when p.refused is null then p.seq end order by p.place) as seqs
+      into r from numbered p;
 
     for i in 1 .. case when p_deliver_at is null then 0 else cardinality(p_id) end loop
         if r.statuses[i] = 'scheduled' then
