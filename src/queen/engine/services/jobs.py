@@ -107,7 +107,9 @@ class Jobs:
         turns = deque((row["id"], (None, None), FIRST) for row in rows)
         done: dict[int, int] = dict.fromkeys((row["id"] for row in rows), 0)
         failure: QueenError | None = None
-        while turns and _now() < end:
+        served = 0
+        while turns and (served < len(rows) or _now() < end):  # every queue has a turn, however long the others took
+            served += 1
             queue_id, place, size = turns.popleft()
             began = _now()
             try:

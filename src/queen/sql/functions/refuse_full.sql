@@ -14,6 +14,7 @@ declare
     v_queue   bigint;
     v_granted bigint;
     v_full    bigint;
+    v_refused bigint;
     r         record;
 begin
     if p_careful or p_transaction_id is not null then
@@ -34,13 +35,19 @@ begin
         if r.call = any (calls) or r.call = any (busy) then
             continue;
         end if;
-        v_granted := case when r.id = v_queue then v_granted else 0 end;
-        v_queue := r.id;
-        v_full := queen.take_credit(r.id, r.size, r.n, p_wait, v_granted);
+        if r.id is distinct from v_queue then
+            v_queue := r.id;
+            v_granted := 0;
+            v_refused := null;
+        end if;
+        -- What did not fit a moment ago does not fit now: a full queue is counted once, not for each call.
+        v_full := case when r.n >= v_refused then depths[cardinality(depths)]
+                       else queen.take_credit(r.id, r.size, r.n, p_wait, v_granted) end;
         if v_full = -1 then
             busy := busy || r.call;
         elsif v_full is not null then
             calls := calls || r.call;
+            v_refused := r.n;
             depths := depths || v_full;
             limits := limits || r.size::bigint;
         else
