@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
+import sys
+import time
 
 import pytest
 
@@ -29,6 +32,20 @@ async def test_every_option_together(database: str, part: int) -> None:
     async with World.open(database) as world:
         failure = await tame(world).search(part * 1_000_000, STEPS // 4)
         check(failure and await world.shorten(failure))
+
+
+@pytest.mark.scale
+@pytest.mark.timeout(4 * 3600)
+async def test_every_option_for_an_hour(database: str) -> None:
+    """On seeds of its own. A walk waits for nothing, so that a core is busy all the time: here, or in the server."""
+    seconds = float(os.environ.get("QUEEN_TEST_MODEL_SECONDS", "3600"))
+    seed, steps, end = random.SystemRandom().randrange(2**40), 0, time.monotonic() + seconds
+    async with World.open(database) as world:
+        while time.monotonic() < end:
+            failure = await tame(world).search(seed, 2000)
+            check(failure and await world.shorten(failure, limit=600))
+            seed, steps = seed + 2000, steps + world.taken
+    sys.stdout.write(f"{steps} steps without a violation\n")
 
 
 @pytest.mark.skipif(REPLAY not in os.environ, reason="runs a walk again that failed")
