@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from cores import Cores
 from http_load import Broker
-from loads import Ceilings, open_pool, sql
+from loads import Ceilings, Done, open_pool, sql
 
 from queen.db import migrate
 from queen.db.embedded import EmbeddedServer
@@ -133,8 +133,8 @@ async def measure(
     seconds = options.seconds
     loads: dict[str, dict[str, Load]] = {
         "bare rows": {
-            "insert batch 100": lambda: ceilings.insert(seconds, 100, 8),
-            "insert 1 x 32 connections": lambda: ceilings.rows(seconds, 32),
+            "insert batch 100": lambda: rate_of(ceilings.insert(seconds, 100, 8)),
+            "insert 1 x 32 connections": lambda: rate_of(ceilings.rows(seconds, 32)),
         }
     }
     verbs = {name: Broker(url) for name, url in brokers.items()}
@@ -153,6 +153,10 @@ async def measure(
         for name in verbs
     }
     return {"rates": rates, "cores": cores, "delivery": delivery, "ratios": ratios}
+
+
+async def rate_of(work: Awaitable[Done]) -> float:
+    return (await work).rate
 
 
 def verb_loads(broker: Broker, seconds: float) -> dict[str, Load]:

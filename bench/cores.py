@@ -18,7 +18,7 @@ class Cores:
         self._began, self._before = time.perf_counter(), self._spent()
 
     def _spent(self) -> dict[str, float]:
-        spent = {name: sum(map(_with_children, processes)) for name, processes in self._groups.items()}
+        spent = {name: sum(map(with_children, processes)) for name, processes in self._groups.items()}
         return {**spent, "load": _seconds(self._own)}
 
     def used(self) -> dict[str, float]:
@@ -27,8 +27,8 @@ class Cores:
         return {name: round((now[name] - before) / wall, 2) for name, before in self._before.items()}
 
 
-def _with_children(process: psutil.Process) -> float:
-    """Of the process, of its living descendants, and of the children that ended."""
+def with_children(process: psutil.Process) -> float:
+    """Seconds of the process, of its living descendants, and of the children that ended."""
     ended = process.cpu_times()
     living = sum(map(_seconds, [process, *process.children(recursive=True)]))
     return living + float(ended.children_user + ended.children_system)

@@ -14,72 +14,77 @@ from queen.ids import uuid7s
 from queen.model import PopRequest
 
 CYCLES = 200
-# (messages pending, share consumed, partitions, groups)
-SMALL = [
-    (1_000, 0.0, 100, 1),
-    (20_000, 0.0, 100, 1),
-    (20_000, 0.99, 100, 1),
-    (20_000, 0.0, 5_000, 1),
-    (1_000, 0.0, 100, 12),
+# (messages, partitions, the share that each group has consumed)
+Filled = tuple[int, int, list[float]]
+SMALL: list[Filled] = [
+    (1_000, 100, [0.0]),
+    (20_000, 100, [0.0, 0.95]),
+    (20_000, 5_000, [0.0]),
+    (1_000, 100, [0.0] * 12),
 ]
-FULL = [
-    (1_000, 0.0, 100, 1),
-    (1_000_000, 0.0, 100, 1),
-    (1_000_000, 0.5, 100, 1),
-    (1_000_000, 0.99, 100, 1),
-    (1_000_000, 0.0, 10_000, 1),
-    (1_000_000, 0.0, 100_000, 1),
-    (1_000, 0.0, 100, 12),
+FULL: list[Filled] = [
+    (1_000, 100, [0.0]),
+    (1_000_000, 100, [0.0, 0.5, 0.99]),
+    (1_000_000, 10_000, [0.0]),
+    (1_000_000, 100_000, [0.0]),
+    (1_000, 100, [0.0] * 12),
 ]
 
 
 async def flatness(engine: Engine, size: str) -> list[dict[str, object]]:
-    """One row per case: the median latency of a pop and its ack, against the first case, interleaved."""
-    cases = FULL if size == "full" else SMALL
-    for number, (messages, share, partitions, groups) in enumerate(cases):
+    """One row per queue and share: the median latency of a pop and its ack, against the first one, interleaved."""
+    filled = FULL if size == "full" else SMALL
+    for number, (messages, partitions, shares) in enumerate(filled):
         queue = f"flat{number}"
         await engine.queues.configure(queue, {})
         await engine.database.fetch(sql("preload"), queue, partitions, messages, PAYLOAD)
-        for group in range(groups):
+        for group, share in enumerate(shares):
             await engine.register(queue, f"g{group}")
             await engine.database.fetch(sql("consume_to"), queue, f"g{group}", share)
-        print(f"filled {queue}: {messages} messages, {partitions} partitions, {groups} groups", file=sys.stderr)
+        print(f"filled {queue}: {messages} messages, {partitions} partitions, {len(shares)} groups", file=sys.stderr)
     async with engine.database.connection() as connection:
         await connection.execute(sql("vacuum"))
+    # A share that several groups have is one case, and they take turns.
+    cases = [
+        (number, share, [f"g{group}" for group, other in enumerate(shares) if other == share])
+        for number, (_, _, shares) in enumerate(filled)
+        for share in sorted(set(shares))
+    ]
     samples: list[list[float]] = [[] for _ in cases]
     for cycle in range(CYCLES):
-        for number, (_, _, _, groups) in enumerate(cases):
+        for (number, _, groups), times in zip(cases, samples, strict=True):
             started = time.perf_counter()
-            messages_out = await engine.pop(PopRequest(queue=f"flat{number}", group=f"g{cycle % groups}", batch=2))
+            request = PopRequest(queue=f"flat{number}", group=groups[cycle % len(groups)], batch=2)
+            messages_out = await engine.pop(request)
             await engine.ack_messages(messages_out)
             assert messages_out
-            samples[number].append(time.perf_counter() - started)
-    pages = [await pages_of(engine, f"flat{number}") for number in range(len(cases))]
+            times.append(time.perf_counter() - started)
+    pages = [await pages_of(engine, f"flat{number}", groups[0]) for number, _, groups in cases]
     base = statistics.median(samples[0])
     return [
         {
-            "messages": messages,
+            "messages": filled[number][0],
             "consumed": share,
-            "partitions": partitions,
-            "groups": groups,
+            "partitions": filled[number][1],
+            "groups": len(filled[number][2]),
             "median_ms": round(statistics.median(times) * 1000, 3),
             "ratio": round(statistics.median(times) / base, 2),
             "pages": touched,
             "pages_ratio": round(touched / pages[0], 2),
         }
-        for (messages, share, partitions, groups), times, touched in zip(cases, samples, pages, strict=True)
+        for (number, share, _), times, touched in zip(cases, samples, pages, strict=True)
     ]
 
 
-async def pages_of(engine: Engine, queue: str) -> int:
+async def pages_of(engine: Engine, queue: str, group: str) -> int:
     """Pages that one pop and its ack touch, on a connection that has its plans and catalogues."""
     touched = 0
     async with engine.database.connection() as connection:
         for lease in uuid7s(4):
-            popped = await connection.fetchval(sql("explain_pop"), queue, "g0", lease)
+            popped = await connection.fetchval(sql("explain_pop"), queue, group, lease)
             lane = await connection.fetchrow(sql("leased_lane"), lease)
             assert lane is not None
-            acked = await connection.fetchval(sql("explain_ack"), lane["partition_id"], "g0", lease, lane["batch_to"])
+            acked = await connection.fetchval(sql("explain_ack"), lane["partition_id"], group, lease, lane["batch_to"])
             touched = blocks(popped) + blocks(acked)
     return touched
 

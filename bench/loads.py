@@ -1,4 +1,4 @@
-"""The loads of `bench/engine.py`: each runs for some seconds and says how many messages a second it did."""
+"""The loads of `bench/engine.py`: each runs for some seconds and says how many messages it did in how long."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import io
 import json
 import statistics
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import asyncpg
+import psutil
+from cores import with_children
 
 from queen.engine import Engine
 from queen.ids import uuid7s
-from queen.model import NewMessage, PopRequest
+from queen.model import Ack, Message, NewMessage, PopRequest
 
 if TYPE_CHECKING:
     from asyncpg.prepared_stmt import PreparedStatement
@@ -27,7 +29,34 @@ if TYPE_CHECKING:
 PAYLOAD = json.dumps({"orderId": 123_456, "note": "x" * 165})
 PARTITIONS = 200
 QUEUE = "bench"
+LIMITED = "limited"
+ACKS = "acks"
 GROUP = "bench"
+# Acknowledged at once, by id or by lease.
+MANY = 10_000
+
+
+class Server:
+    """The processor time of a PostgreSQL server."""
+
+    def __init__(self, pid: int) -> None:
+        self._process = psutil.Process(pid)
+
+    def seconds(self) -> float:
+        """What it has used so far, all its processes together."""
+        return with_children(self._process)
+
+
+class Done(NamedTuple):
+    """How many messages, and in how many seconds."""
+
+    count: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Messages a second."""
+        return self.count / self.seconds
 
 
 @cache
@@ -36,8 +65,8 @@ def sql(name: str) -> str:
     return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
 
 
-async def race(seconds: float, workers: int, work: Callable[[int, int], Awaitable[int]]) -> float:
-    """Let workers repeat `work(worker, turn)` until time is up; returns what they did per second."""
+async def race(seconds: float, workers: int, work: Callable[[int, int], Awaitable[int]]) -> Done:
+    """Let workers repeat `work(worker, turn)` until time is up; returns what they did."""
     end = time.perf_counter() + seconds
 
     async def run(worker: int) -> int:
@@ -52,7 +81,7 @@ async def race(seconds: float, workers: int, work: Callable[[int, int], Awaitabl
 
     started = time.perf_counter()
     done = await asyncio.gather(*(run(worker) for worker in range(workers)))
-    return sum(done) / (time.perf_counter() - started)
+    return Done(sum(done), time.perf_counter() - started)
 
 
 async def open_pool(dsn: str) -> Pool:
@@ -76,7 +105,7 @@ class Ceilings:
         self._seqs[partition] = first + count
         return range(first, first + count)
 
-    async def insert(self, seconds: float, batch: int, workers: int) -> float:
+    async def insert(self, seconds: float, batch: int, workers: int) -> Done:
         """Multi-row INSERT with the same two unique indexes."""
 
         async def work(worker: int, turn: int) -> int:
@@ -95,7 +124,7 @@ class Ceilings:
 
         return await race(seconds, workers, work)
 
-    async def copy(self, seconds: float, batch: int, workers: int) -> float:
+    async def copy(self, seconds: float, batch: int, workers: int) -> Done:
         """COPY in text form."""
 
         async def work(worker: int, turn: int) -> int:
@@ -113,7 +142,7 @@ class Ceilings:
 
         return await race(seconds, workers, work)
 
-    async def rows(self, seconds: float, workers: int) -> float:
+    async def rows(self, seconds: float, workers: int) -> Done:
         """Connections that commit one bare row each, prepared and kept."""
         async with self._prepared("insert_one", workers) as statements:
 
@@ -125,7 +154,7 @@ class Ceilings:
 
             return await race(seconds, workers, work)
 
-    async def cursors(self, seconds: float, workers: int) -> float:
+    async def cursors(self, seconds: float, workers: int) -> Done:
         """Connections that commit one bare cursor update each, on rows of their own, prepared and kept."""
         async with self._prepared("move_cursor", workers) as statements:
 
@@ -148,6 +177,7 @@ class Verbs:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._popped: list[list[Message]] = []
 
     async def prepare(self) -> None:
         """Make the queue, its partitions and its group."""
@@ -155,21 +185,26 @@ class Verbs:
             [NewMessage(queue=QUEUE, partition=f"p{n}", payload=PAYLOAD) for n in range(PARTITIONS)]
         )
         await self._engine.register(QUEUE, GROUP)
+        await self._engine.queues.configure(LIMITED, {"max_queue_size": 100_000_000})
+        await self._engine.push(
+            [NewMessage(queue=LIMITED, partition=f"p{n}", payload=PAYLOAD) for n in range(PARTITIONS)]
+        )
+        await self._engine.register(LIMITED, GROUP)
 
-    async def push(self, seconds: float, batch: int, workers: int) -> float:
+    async def push(self, seconds: float, batch: int, workers: int, queue: str = QUEUE) -> Done:
         """Push batches to one partition each, with transaction ids of the caller's."""
 
         async def work(worker: int, turn: int) -> int:
             partition = f"p{(worker * 7 + turn) % PARTITIONS}"
             names = [str(new) for new in uuid7s(batch)]
             await self._engine.push(
-                [NewMessage(queue=QUEUE, partition=partition, payload=PAYLOAD, transaction_id=name) for name in names]
+                [NewMessage(queue=queue, partition=partition, payload=PAYLOAD, transaction_id=name) for name in names]
             )
             return batch
 
         return await race(seconds, workers, work)
 
-    async def pop_ack(self, seconds: float, batch: int, workers: int) -> float:
+    async def pop_ack(self, seconds: float, batch: int, workers: int) -> Done:
         """Pop a batch and acknowledge it, again and again."""
 
         async def work(_worker: int, _turn: int) -> int:
@@ -179,17 +214,36 @@ class Verbs:
 
         return await race(seconds, workers, work)
 
-    async def consume(self, seconds: float, workers: int) -> float:
-        """Consumers that work message by message, each acknowledged before the next is given."""
+    async def consume(self, seconds: float, workers: int) -> Done:
+        """Consumers that work message by message, each acknowledged before the next is given, with a prefetch of 64."""
         consumers = [self._engine.consume(PopRequest(queue=QUEUE, group=GROUP), prefetch=64) for _ in range(workers)]
 
         async def work(worker: int, _turn: int) -> int:
             return 1 if await consumers[worker].next() is not None else 0
 
-        rate = await race(seconds, workers, work)
+        done = await race(seconds, workers, work)
         for consumer in consumers:
             await consumer.close()
-        return rate
+        return done
+
+    async def pop_many(self, times: int) -> None:
+        """Have so many batches popped, for `ack_many`."""
+        for number in range(times):
+            await self._engine.push(
+                [NewMessage(queue=ACKS, partition=f"p{number}", payload=PAYLOAD) for _ in range(MANY)]
+            )
+            self._popped.append(await self._engine.pop(PopRequest(queue=ACKS, batch=MANY)))
+
+    async def ack_many(self, *, failed: int, by_id: bool) -> Done:
+        """Acknowledge each batch popped before in one call, so many of its messages as failed."""
+        popped, self._popped = self._popped, []
+        started = time.perf_counter()
+        for messages in popped:
+            if by_id:
+                await self._engine.ack(outcomes(messages, failed))
+            else:
+                await self._engine.ack_messages(messages)
+        return Done(sum(map(len, popped)), time.perf_counter() - started)
 
     async def fill(self, count: int) -> None:
         """Have so many messages more waiting, spread over all partitions."""
@@ -199,9 +253,26 @@ class Verbs:
             )
 
 
-async def ack_rates(pool: Pool, engine: Engine, batch: int, rounds: int) -> dict[str, float]:
-    """Messages a second acknowledged by 8 connections in batches: the old way and ours, in turns."""
-    rates: dict[str, list[float]] = {"old": [], "ours": []}
+def outcomes(messages: Sequence[Message], failed: int) -> list[Ack]:
+    """Acknowledgements by transaction id, so many of them as failed, from the middle on."""
+    bad = range(len(messages) // 2, len(messages) // 2 + failed)
+    return [
+        Ack(
+            partition_id=message.partition_id,
+            transaction_id=message.transaction_id,
+            group=message.group,
+            lease_id=message.lease_id,
+            status="failed" if place in bad else "completed",
+        )
+        for place, message in enumerate(messages)
+    ]
+
+
+async def ack_rates(
+    pool: Pool, engine: Engine, server: Server, batch: int, rounds: int
+) -> dict[str, tuple[float, float]]:
+    """Messages acknowledged by 8 connections in batches, a second and a second of the server: the old way and ours."""
+    rates: dict[str, list[tuple[float, float]]] = {"old": [], "ours": []}
     for turn in range(rounds + 1):
         await Verbs(engine).fill(batch * PARTITIONS)
         leased = uuid7s(PARTITIONS - 10)
@@ -219,14 +290,19 @@ async def ack_rates(pool: Pool, engine: Engine, batch: int, rounds: int) -> dict
         }
         assert len(calls["ours"]) == len(leased)
         for way in ("old", "ours") if turn % 2 else ("ours", "old"):
-            rate = await race_through(pool, calls[way], 8) * batch
+            before = server.seconds()
+            done = await race_through(pool, calls[way], 8)
+            used = max(server.seconds() - before, 0.01)
             if turn:  # the first round only warms up
-                rates[way].append(rate)
-    return {way: statistics.median(values) for way, values in rates.items()}
+                rates[way].append((done.count * batch / done.seconds, done.count * batch / used))
+    return {
+        way: (statistics.median(rate for rate, _ in values), statistics.median(per_cpu for _, per_cpu in values))
+        for way, values in rates.items()
+    }
 
 
-async def race_through(pool: Pool, calls: list[tuple[Any, ...]], workers: int) -> float:
-    """Have connections make these calls, each the next one; returns calls a second."""
+async def race_through(pool: Pool, calls: list[tuple[Any, ...]], workers: int) -> Done:
+    """Have connections make these calls, each the next one."""
     rest = iter(calls)
 
     async def run() -> None:
@@ -236,7 +312,7 @@ async def race_through(pool: Pool, calls: list[tuple[Any, ...]], workers: int) -
 
     started = time.perf_counter()
     await asyncio.gather(*(run() for _ in range(workers)))
-    return len(calls) / (time.perf_counter() - started)
+    return Done(len(calls), time.perf_counter() - started)
 
 
 async def ack_cost(pool: Pool, engine: Engine, batch: int, times: int) -> dict[str, dict[str, Any]]:
