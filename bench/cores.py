@@ -18,8 +18,8 @@ class Cores:
         self._began, self._before = time.perf_counter(), self._spent()
 
     def _spent(self) -> dict[str, float]:
-        spent = {name: sum(map(with_children, processes)) for name, processes in self._groups.items()}
-        return {**spent, "load": _seconds(self._own)}
+        spent = {name: sum(map(_with_children, processes)) for name, processes in self._groups.items()}
+        return {**spent, "load": seconds_of(self._own)}
 
     def used(self) -> dict[str, float]:
         """How many cores each group used on average; `load` is this process."""
@@ -27,14 +27,15 @@ class Cores:
         return {name: round((now[name] - before) / wall, 2) for name, before in self._before.items()}
 
 
-def with_children(process: psutil.Process) -> float:
-    """Seconds of the process, of its living descendants, and of the children that ended."""
+def _with_children(process: psutil.Process) -> float:
+    """Of the process, of its living descendants, and of the children that ended."""
     ended = process.cpu_times()
-    living = sum(map(_seconds, [process, *process.children(recursive=True)]))
+    living = sum(map(seconds_of, [process, *process.children(recursive=True)]))
     return living + float(ended.children_user + ended.children_system)
 
 
-def _seconds(process: psutil.Process) -> float:
+def seconds_of(process: psutil.Process) -> float:
+    """Of one process; nothing when it is gone."""
     with suppress(psutil.NoSuchProcess):
         times = process.cpu_times()
         return float(times.user + times.system)

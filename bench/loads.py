@@ -8,14 +8,14 @@ import json
 import statistics
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import asyncpg
 import psutil
-from cores import with_children
+from cores import seconds_of
 
 from queen.engine import Engine
 from queen.ids import uuid7s
@@ -32,19 +32,26 @@ QUEUE = "bench"
 LIMITED = "limited"
 ACKS = "acks"
 GROUP = "bench"
+BACKGROUND = ("checkpointer", "background writer", "walwriter", "autovacuum", "io worker", "logical replication")
 # Acknowledged at once, by id or by lease.
 MANY = 10_000
 
 
 class Server:
-    """The processor time of a PostgreSQL server."""
+    """The processor time that a PostgreSQL server spends on its clients."""
 
     def __init__(self, pid: int) -> None:
         self._process = psutil.Process(pid)
 
     def seconds(self) -> float:
-        """What it has used so far, all its processes together."""
-        return with_children(self._process)
+        """What the processes of its living connections have used so far, without what goes on in the background."""
+        return sum(seconds_of(process) for process in self._process.children() if _serves_a_client(process))
+
+
+def _serves_a_client(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return not any(word in " ".join(process.cmdline()) for word in BACKGROUND)
+    return False
 
 
 class Done(NamedTuple):
@@ -237,10 +244,11 @@ class Verbs:
     async def ack_many(self, *, failed: int, by_id: bool) -> Done:
         """Acknowledge each batch popped before in one call, so many of its messages as failed."""
         popped, self._popped = self._popped, []
+        told = [outcomes(messages, failed) for messages in popped]
         started = time.perf_counter()
-        for messages in popped:
+        for messages, acks in zip(popped, told, strict=True):
             if by_id:
-                await self._engine.ack(outcomes(messages, failed))
+                await self._engine.ack(acks)
             else:
                 await self._engine.ack_messages(messages)
         return Done(sum(map(len, popped)), time.perf_counter() - started)

@@ -80,10 +80,11 @@ def test_the_pace_follows_the_consumer() -> None:
     pace = consuming.Pace(20)
     assert pace.count == 20
     counts = []
-    for given, seconds in [(3, 1.1), (1, 9.0), (1, 0.01), (2, 0.01), (1, 0.01), (8, 0.01), (16, 0.01), (20, 1.1)]:
-        pace.went(given, seconds * 600)
+    moment = consuming.HOLD
+    for given, part in [(8, 1.0), (1, 9.0), (1, 0.01), (2, 0.01), (1, 0.01), (8, 0.01), (16, 0.64), (20, 0.8), (20, 1)]:
+        pace.went(given, part * moment)
         counts.append(pace.count)
-    assert counts == [3, 1, 2, 4, 8, 16, 20, 20]
+    assert counts == [6, 1, 2, 4, 8, 16, 20, 20, 16]
 
 
 async def test_partitions_take_turns_when_a_consumer_is_slow(

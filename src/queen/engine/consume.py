@@ -23,6 +23,7 @@ MAX_PREFETCH: Final = 1000
 # No message is given later than this after its pop, so that it has its lease nearly to itself and other partitions
 # get their turn.
 HOLD: Final = 0.25
+_AIM: Final = 0.8
 
 
 @dataclass(slots=True)
@@ -43,8 +44,9 @@ class Pace:
         return seconds > HOLD
 
     def went(self, given: int, seconds: float) -> None:
-        """So many messages of a batch were given, and it was held for so long."""
-        self.count = min(max(given, 1) if self.slow(seconds) else self.count * 2, self.most)
+        """So many messages of a batch were given, and it was held for so long: the next is to fit into a moment."""
+        fitting = int(given * HOLD * _AIM / max(seconds, 1e-6))
+        self.count = max(min(fitting, self.count * 2, self.most), 1)
 
 
 class Consumer:
