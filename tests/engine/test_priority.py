@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import LiteralString
 
 import pytest
 
-from queen.db.pool import Database, Row
+from queen.db.pool import Database
 from queen.engine import Engine
 from queen.model import QUEUE_MODE, Message, PopRequest
-from tests.support.work import numbers, push
+from tests.support.work import count_calls, numbers, push
 
 
 async def pop_from(
@@ -66,23 +65,17 @@ async def test_a_poll_over_many_queues_is_few_calls(
         await engine.queues.configure(f"n{number}", {}, namespace="n")
     request = PopRequest(queue="", group=group)
     assert await engine.pop_matching("n", None, request) == []  # the group meets every queue
-    calls, fetch = 0, engine.database.fetch
-
-    async def counted(statement: LiteralString, *values: object) -> list[Row]:
-        nonlocal calls
-        calls += 1
-        return await fetch(statement, *values)
-
-    monkeypatch.setattr(engine.database, "fetch", counted)
+    calls = count_calls(engine, monkeypatch)
     assert await engine.pop_matching("n", None, request) == []
-    assert calls == 1
+    assert calls == {"engine/matching_queues": 1}
     await push(engine, 1, queue="n150")
-    calls = 0
+    calls.clear()
     assert numbers(await engine.pop_matching("n", None, request)) == [1]
-    assert calls == 2
-    calls = 0
+    assert calls == {"engine/matching_queues": 1, "engine/pop": 1}
+    calls.clear()
     await asyncio.gather(*(engine.pop_matching("n", None, request) for _ in range(50)))
-    assert calls <= 3
+    assert calls["engine/matching_queues"] <= 2
+    assert calls["engine/pop"] == 0
 
 
 async def test_a_long_poll_over_queues_hears_of_a_push(database: str) -> None:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
-from typing import LiteralString
 
 import pytest
 
-from queen.db.pool import Database, Row
+from queen.db.pool import Database
 from queen.engine import Engine
 from queen.engine.waiting import Offer, Waiter, Waiters
 from queen.ids import uuid7
 from queen.model import QUEUE_MODE, Message, PopRequest
-from queen.sql import query
 from tests.support.clock import Clock
 from tests.support.wait import eventually
-from tests.support.work import Sql, acks, connect, lease_of, message, numbers, pop, push
+from tests.support.work import Sql, acks, connect, count_calls, lease_of, message, numbers, pop, push
 
 # Far below the poll interval of a patient engine: only a wake-up can answer in that time.
 WOKEN = 10
@@ -31,19 +28,6 @@ async def patient(database: str) -> AsyncIterator[Engine]:
     async with Engine(Database(database), listen_url=database, poll=30) as engine:
         await eventually(lambda: engine._listener is not None and engine._listener.connected)
         yield engine
-
-
-def count_calls(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each query runs from now on."""
-    calls, names = Counter[str](), {query(name): name for name in ("engine/pop", "engine/ack_leases")}
-    fetch = engine.database.fetch
-
-    async def counted(statement: LiteralString, *values: object) -> list[Row]:
-        calls[names.get(statement, "other")] += 1
-        return await fetch(statement, *values)
-
-    monkeypatch.setattr(engine.database, "fetch", counted)
-    return calls
 
 
 async def parked(engine: Engine, queue: str = "q") -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, LiteralString
 from uuid import UUID
 
 import asyncpg
+import pytest
 
+from queen.db.pool import Row
 from queen.engine import Engine
 from queen.model import QUEUE_MODE, Ack, AckStatus, LeaseAck, Message, NewMessage, PopRequest, Pushed
+from queen.sql import query
 
 if TYPE_CHECKING:
     Sql = asyncpg.Connection[asyncpg.Record]
@@ -127,3 +131,18 @@ async def runs(sql: Sql) -> list[int]:
     """How many messages each lease held that ended, oldest first."""
     rows = await sql.fetch("select batch_to - batch_from + 1 from queen.deliveries order by ended_at, batch_to")
     return [row[0] for row in rows]
+
+
+def count_calls(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often the engine pops, acknowledges and looks for queues from now on, by the name of the query."""
+    calls = Counter[str]()
+    names = {query(name): name for name in ("engine/pop", "engine/ack_leases", "engine/matching_queues")}
+    fetch = engine.database.fetch
+
+    async def counted(statement: LiteralString, *values: object) -> list[Row]:
+        if statement in names:
+            calls[names[statement]] += 1
+        return await fetch(statement, *values)
+
+    monkeypatch.setattr(engine.database, "fetch", counted)
+    return calls
