@@ -15,10 +15,10 @@ begin
                array_agg(jsonb_build_object('orderId', 123456, 'note', repeat('x', 165))) as payloads
           into a from (select n, n % p_lanes + 1 as lane from generate_series(0, p_size - 1) n) i;
         if p_run and p_lanes = 1 then
-            perform from queen.push_messages(l.queues, l.partitions, null, null, a.ids, a.payloads, a.transactions);
+            perform from queen.push_messages(l.queues, l.partitions, null, null, a.ids, a.payloads, a.transactions, p_careful => false);
         elsif p_run then
             perform from queen.push_messages(l.queues, l.partitions, a.lanes, a.ranks, a.ids, a.payloads, a.transactions,
-                                             p_call => a.calls, p_wait => false, p_create => false, p_ids => l.ids);
+                                             p_call => a.calls, p_careful => false, p_wait => false, p_create => false, p_ids => l.ids);
         end if;
         commit;
     end loop;

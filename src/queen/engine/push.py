@@ -16,7 +16,7 @@ from queen.db.pool import Database, OutcomeUnknown, Row
 from queen.engine.batching import BatchSizes, Coalescer
 from queen.engine.encryption import KeyRing
 from queen.engine.wake import Wake
-from queen.ids import made_here, uuid7s
+from queen.ids import made_here, may_be_made_here, uuid7s
 from queen.model import MAX_NAME, MAX_TRANSACTION_ID, NewMessage, Pushed, PushStatus
 from queen.sql import query
 
@@ -284,7 +284,7 @@ class Call:
             _unless_empty([True if isinstance(item, _Sealed) else None for item in items]),
             [caller + 1 for caller, _, _ in self._flat] if len(self._calls) > 1 else None,
             self._wait,
-            self._careful,
+            self._careful or (None if any(map(may_be_made_here, filter(None, transactions))) else False),
             self._create,
             self._ids,
         )

@@ -7,7 +7,8 @@
 --   p_create false: calls that name a queue or partition that does not exist yet come back 'absent' (creating can wait for others).
 --   p_ids: what the caller remembers as the partitions of its lanes, ascending; saves looking for them when it is right and neither
 --   waiting nor creating is asked for.
---   p_careful: the caller retries after an unknown outcome: look for every item before storing it.
+--   p_careful: the caller retries after an unknown outcome: look for every item before storing it. false: the caller vouches that no
+--   transaction id is one the server made up, which no index holds; null: see for yourself.
 --   Returns one row per lane when everything was stored (item null, seq of its first item), otherwise one row per item:
 --   queued, duplicate (with the first one's id), scheduled, busy, absent, full. woken: a group had nothing waiting there until now.
 --   Last, for each limited queue, a row with status depth.
@@ -20,7 +21,7 @@ create or replace function queen.push_messages(
     p_lane integer[], p_rank integer[], p_id uuid[], p_payload jsonb[],
     p_transaction_id text[] default null, p_trace_id uuid[] default null, p_parent_id uuid[] default null,
     p_deliver_at timestamptz[] default null, p_producer_sub text[] default null, p_encrypted boolean[] default null,
-    p_call integer[] default null, p_wait boolean default true, p_careful boolean default false, p_create boolean default true,
+    p_call integer[] default null, p_wait boolean default true, p_careful boolean default null, p_create boolean default true,
     p_ids bigint[] default null
 ) returns table (lane integer, item integer, status text, partition_id bigint, seq bigint, message_id uuid, queue_id bigint,
                  woken boolean, depth bigint, queue_limit bigint)
@@ -44,7 +45,7 @@ declare
     v_limits  bigint[];
     v_busy    integer[];
     v_absent  integer[];
-    v_plain   boolean := not p_careful and p_deliver_at is null;
+    v_plain   boolean := p_careful is not true and p_deliver_at is null;
     v_old     boolean := current_setting('transaction_isolation') not in ('read committed', 'read uncommitted');
 begin
     if p_ids is not null and not (p_wait or p_create or v_old) then
@@ -68,7 +69,7 @@ begin
         end if;
         if v_limited and p_wait then
             select f.calls, f.depths, f.limits, v_plain and f.plain into v_full, v_depths, v_limits, v_plain
-              from queen.refuse_full(v_queues, v_ids, p_id, p_lane, p_call, p_transaction_id, p_deliver_at, p_careful, true, '{}') f;
+              from queen.refuse_full(v_queues, v_ids, p_id, p_lane, p_call, p_transaction_id, p_deliver_at, p_careful is true, true, '{}') f;
         end if;
 
         select * into v_bases, v_times, v_places, v_missing from queen.lock_heads(v_ids, p_wait);
@@ -85,7 +86,7 @@ begin
         if v_limited and not p_wait then
             -- Nobody waits for credit here, so it may come after the partitions: those that are out take none.
             select f.calls, f.depths, f.limits, v_busy || f.busy, v_plain and f.plain into v_full, v_depths, v_limits, v_busy, v_plain
-              from queen.refuse_full(v_queues, v_ids, p_id, p_lane, p_call, p_transaction_id, p_deliver_at, p_careful, false,
+              from queen.refuse_full(v_queues, v_ids, p_id, p_lane, p_call, p_transaction_id, p_deliver_at, p_careful is true, false,
                                      coalesce(v_busy || v_absent, v_busy, v_absent, '{}')) f;
         end if;
     end if;
@@ -94,17 +95,19 @@ begin
     end if;
     perform queen.announce();
 
-    if v_plain and p_transaction_id is not null then
-        -- A transaction id that the server made up is in no index; few items: looking is cheaper than a subtransaction.
-        v_plain := not exists (select from unnest(p_transaction_id) t where substr(t, 15, 4) = '751e')
-               and (cardinality(p_id) >= 16 or not exists (
-                       select from unnest(p_transaction_id, p_lane) with ordinality i(transaction_id, lane, place)
-                        cross join lateral (select from queen.messages m where m.partition_id = v_ids[coalesce(i.lane, 1)]
-                                               and m.transaction_id = i.transaction_id
-                                            union all
-                                            select from unnest(p_transaction_id[:i.place - 1], p_lane[:i.place - 1]) e(transaction_id, lane)
-                                             where (e.transaction_id, coalesce(e.lane, 1)) = (i.transaction_id, coalesce(i.lane, 1))
-                                             limit 1) known));
+    if v_plain and p_transaction_id is not null and p_careful is null then
+        v_plain := not exists (select from unnest(p_transaction_id) t where substr(t, 15, 4) = '751e');
+    end if;
+    if v_plain and p_transaction_id is not null and cardinality(p_id) < 16 then
+        -- Few items: looking is cheaper than a subtransaction.
+        v_plain := not exists (
+            select from unnest(p_transaction_id, p_lane) with ordinality i(transaction_id, lane, place)
+             cross join lateral (select from queen.messages m where m.partition_id = v_ids[coalesce(i.lane, 1)]
+                                    and m.transaction_id = i.transaction_id
+                                 union all
+                                 select from unnest(p_transaction_id[:i.place - 1], p_lane[:i.place - 1]) e(transaction_id, lane)
+                                  where (e.transaction_id, coalesce(e.lane, 1)) = (i.transaction_id, coalesce(i.lane, 1))
+                                  limit 1) known);
     end if;
     if v_plain and (p_transaction_id is null or cardinality(p_id) < 16) then
         return query select * from queen.store_messages(
@@ -122,7 +125,7 @@ begin
     if not v_plain then
         return query select * from queen.push_items(
             p_lane, p_id, p_payload, p_transaction_id, p_trace_id, p_parent_id, p_deliver_at, p_producer_sub, p_encrypted, p_call,
-            p_careful, p_partition, v_queues, v_ids, v_delays, v_bases, v_times, v_places, coalesce(v_busy, '{}'),
+            p_careful is true, p_partition, v_queues, v_ids, v_delays, v_bases, v_times, v_places, coalesce(v_busy, '{}'),
             coalesce(v_absent, '{}'), coalesce(v_full, '{}'), v_depths, v_limits, queen.clock());
     end if;
     if v_hurried then
