@@ -52,6 +52,7 @@ CASES = [
     Case("bare INSERT of 100 rows, two unique indexes", "count_insert", 100),
     Case("push of 100 messages", "count_push", 100),
     Case("pop and ack of 100 messages", "count_pop_ack", 100),
+    Case("pop and ack of one message", "count_pop_ack", 1),
     Case("109 single pushes to 80 partitions in one call", "count_push", 109, 80),
     Case("32 acknowledgements of one message in one call", "count_ack", 32),
 ]

@@ -84,3 +84,66 @@ def test_keywords_are_lower_case() -> None:
 
 def test_files_end_with_a_newline() -> None:
     assert [name_of(p) for p in source_files(".sql") if not p.read_text(encoding="utf-8").endswith("\n")] == []
+
+
+# Who may write which columns of a group's row in a partition, besides the insert of a new one. The cursor and the end
+# of a lease are queen.move_cursors' alone; pop begins a lease and counts the delivery; a push only wakes.
+LEASE = {
+    "lease_id",
+    "lease_expires_at",
+    "lease_acquired_at",
+    "batch_from",
+    "batch_to",
+    "counted_to",
+    "ready_at",
+    "idle_ms",
+}
+WRITERS = {
+    "pop_lanes": LEASE | {"total_messages_delivered"},
+    "pop_further": LEASE | {"total_messages_delivered", "delivery_count"},
+    "renew": {"lease_expires_at", "ready_at"},
+    "store_messages": {"ready_at", "idle_ms"},
+    "raise_heads": {"ready_at", "idle_ms"},
+    "configure": {"ready_at"},
+    "release_rest": {
+        "batch_to",
+        "total_messages_delivered",
+        "total_batches_consumed",
+        "idle_ms",
+        "ready_at",
+        "lease_id",
+    },
+}
+UPDATE = re.compile(
+    r"update\s+queen\.partition_consumers\b.*?\bset\b(.*?)(?:\bfrom\b|\bwhere\b|\breturning\b|;)", re.DOTALL
+)
+
+
+def columns_written(text: str) -> set[str]:
+    """The columns of partition_consumers that the updates of a text assign."""
+    found: set[str] = set()
+    for flat in UPDATE.findall(text):
+        nested = flat
+        while (bare := re.sub(r"\([^()]*\)", "", nested)) != nested:
+            nested = bare
+        found |= set(re.findall(r"(?:^|,)\s*(\w+)\s*=", re.sub(r"\bcase\b.*?\bend\b", "", nested, flags=re.DOTALL)))
+    return found
+
+
+def test_one_function_moves_a_cursor() -> None:
+    """R15, by the text of every statement. What the demo makes up has no past that could be moved."""
+    written = {
+        path.stem: columns_written(without_comments_and_strings(path))
+        for path in source_files(".sql")
+        if "migrations" not in path.parts and "demo" not in path.parts
+    }
+    assert "last_consumed_seq" in written["move_cursors"], "the check reads no assignments any more"
+    wrong = {name: found - WRITERS.get(name, set()) for name, found in written.items() if name != "move_cursors"}
+    assert {name: found for name, found in wrong.items() if found} == {}
+
+
+def test_the_check_knows_an_assignment() -> None:
+    text = (
+        "update queen.partition_consumers pc\n set a = case when x then y = 1 end, b = f(c = 1), d = 2 from t where e"
+    )
+    assert columns_written(text) == {"a", "b", "d"}

@@ -59,31 +59,75 @@ MUTANTS = {
     "a cursor that is a time": [
         (
             "pop_lanes",
-            "greatest(c.last_consumed_seq + 1, p.first_seq) as first",
-            "greatest(queen.seq_at(p.id, coalesce(c.last_consumed_at, '-infinity'), true) + 1, p.first_seq) as first",
+            "c.last_consumed_seq + 1 as first,",
+            "greatest(queen.seq_at(p.id, coalesce(c.last_consumed_at, '-infinity'), true) + 1, p.first_seq) as first,",
         ),
         (
             "pop_further",
-            "v_from := greatest(c.cursor + 1, c.first_seq);",
+            "v_from := c.cursor + 1;",
             """v_from := greatest(queen.seq_at(c.partition_id, (
                     select coalesce(x.last_consumed_at, '-infinity') from queen.partition_consumers x
                      where x.partition_id = c.partition_id and x.consumer_group = p_group), true) + 1, c.first_seq);""",
         ),
     ],
-    "an ack that is not fenced": [("ack_leases", "c.lease_id = u.lease limit 1", "c.lease_id is not null limit 1")],
+    "an ack that is not fenced": [("move_cursors", "c.lease_id = u.lease) limit 1", "c.lease_id is not null) limit 1")],
     "single acks that are not fenced": [
-        ("ack_messages", "p_lease[i] is not null and (c.lease_id is null or c.lease_id <> p_lease[i])", "false")
+        ("ack_lane", "x.lease is not null and x.lease is distinct from c.lease_id", "false")
     ],
     "a lost wake-up on push": [("store_messages", "and pc.ready_at is null", "and pc.ready_at is null and false")],
     "a lost wake-up on ack": [
-        ("ack_leases", "when coalesce(s.next_seq, h.next_seq) > l.reached + 1 then", "when false then")
+        ("move_cursors", "when coalesce(s.next_seq, h.next_seq) > l.reached + 1 then", "when false then")
     ],
-    "a retry counted twice": [("ack_lane", "v_retries := v_retries + 1;", "v_retries := v_retries + 2;")],
+    "a retry counted twice": [("ack_lane", "then v_retries + 1 end", "then v_retries + 2 end")],
     "a lease that hides nothing": [
         ("pop_further", "lease_acquired_at = now, ready_at = expires", "lease_acquired_at = now, ready_at = now")
     ],
     "a lease that ends too early": [
-        ("ack_leases", "u.up_to >= c.batch_to or c.last_consumed_seq >= c.batch_to as done", "true as done")
+        ("move_cursors", "u.up_to >= c.batch_to or c.last_consumed_seq >= c.batch_to as over", "true as over")
+    ],
+    "retries held against the next message": [
+        (
+            "move_cursors",
+            "case when d.reached = d.cursor and not p_back then pc.retry_count else 0 end",
+            "pc.retry_count",
+        )
+    ],
+    "deliveries held against the next message": [
+        (
+            "move_cursors",
+            "delivery_count = case when d.reached = d.cursor and not p_back then pc.delivery_count else 0 end",
+            "delivery_count = pc.delivery_count",
+        )
+    ],
+    "a cursor that goes back": [
+        ("move_cursors", "greatest(c.last_consumed_seq, least(u.up_to,", "coalesce(least(u.up_to,")
+    ],
+    "a cursor that passes its batch": [("move_cursors", "case when p_lease is not null then c.batch_to end", "null")],
+    "a lease that never ends": [
+        ("move_cursors", "lease_id = case when not d.over then pc.lease_id end", "lease_id = pc.lease_id")
+    ],
+    "a lease that is not handed back": [("move_cursors", "p_over or c.lease_id is null", "c.lease_id is null")],
+    "a delay that nobody waits for": [
+        ("move_cursors", "when p_ready is not null then p_ready", "when p_ready is not null then t.now")
+    ],
+    "messages that join what failed": [
+        ("move_cursors", "counted_to = coalesce(p_counted_to,", "counted_to = coalesce(null::bigint,")
+    ],
+    "a count that outlives what was counted": [
+        (
+            "move_cursors",
+            "then 0\n                       else pc.counted_to",
+            "then pc.counted_to\n                       else pc.counted_to",
+        )
+    ],
+    "a partition that is never ready again": [
+        ("move_cursors", "when coalesce(s.next_seq, h.next_seq) > l.reached + 1 then t.now", "when true then null")
+    ],
+    "an expiry that nobody counts": [
+        ("pop_further", "(c.lease_id is not null and c.counted_to >= v_from)::integer", "0")
+    ],
+    "a batch of its own size after a failure": [
+        ("pop_lanes", "case when c.counted_to > c.last_consumed_seq then c.counted_to + 1 end", "null::bigint")
     ],
     "retention by the fastest group": [
         ("retain_partitions", "min(c.last_consumed_seq) as passed", "max(c.last_consumed_seq) as passed")
@@ -91,7 +135,7 @@ MUTANTS = {
     "a deletion without a skip": [
         ("delete_message", "update queen.partitions set has_skips = true where id = p_partition;", "")
     ],
-    "a seek that keeps the lease": [("seek", "= m.target, lease_id = null, retry_count", "= m.target, retry_count")],
+    "a seek that keeps the lease": [("seek", "p_over => true", "p_over => false")],
     "duplicates stored again": [("push_items", "d.known_seq is not null or d.attempt > 1", "d.attempt > 1")],
 }
 

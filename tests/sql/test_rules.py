@@ -243,7 +243,7 @@ class Rule:
 
 RULES = [
     Rule(r1_seq_is_handed_out_under_the_lock, "lock_heads", ((" for no key update;", ";"),)),
-    Rule(r2_drained_is_decided_under_the_lock, "ack_leases", (("for no key update skip locked) s on", ") s on"),)),
+    Rule(r2_drained_is_decided_under_the_lock, "move_cursors", (("for no key update skip locked) s on", ") s on"),)),
     Rule(r3_a_lower_delay_frees_what_waits, "configure", (("c.ready_at is not null and c.lease_id is null", "false"),)),
     Rule(
         r4_an_old_snapshot_loses_no_wake_up,
@@ -269,8 +269,8 @@ RULES = [
     ),
     Rule(
         r10_a_late_ack_counts_while_its_token_is_there,
-        "ack_leases",
-        (("c.lease_id = u.lease limit 1", "c.lease_id = u.lease and c.lease_expires_at > now() limit 1"),),
+        "move_cursors",
+        (("c.lease_id = u.lease) limit 1", "c.lease_id = u.lease and c.lease_expires_at > now()) limit 1"),),
     ),
     Rule(
         r11_a_limit_counts_what_is_not_committed_yet,

@@ -30,5 +30,5 @@ begin
     insert into queen.stream_state (query_id, partition_id, key, value, updated_at)
     select p_query, p_partition, ops.key, coalesce(ops.value, 'null'), v_now from ops where ops.type = 'upsert' order by ops.key
         on conflict on constraint stream_state_pkey do update set value = excluded.value, updated_at = excluded.updated_at;
-    return query select q.name, q.id, queen.release_lane(p_partition, p_group, p_release);
+    return query select q.name, q.id, r.released > 0 from queen.release(array[p_release], 0, p_partition) r;
 end $$;

@@ -19,7 +19,7 @@ begin
     if v_id is not null then
         return v_id;
     end if;
-    perform queen.dead_letter(v_queue, p_partition, p_group, v_seq, v_seq, p_error, 0, false, queen.clock());
+    perform queen.dead_letter(v_queue, p_partition, p_group, array[v_seq], null, p_error, 0, false, queen.clock());
     select max(d.id) into v_id from queen.dead_letter_queue d
      where d.partition_id = p_partition and d.seq = v_seq and d.consumer_group = p_group;
     if not exists (select from queen.partition_consumers c

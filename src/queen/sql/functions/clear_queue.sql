@@ -19,9 +19,10 @@ begin
     perform queen.note_removal(p.id, p.next_seq) from queen.partitions p where p.id = any (v_ids);
     delete from queen.messages where partition_id = any (v_ids);
     get diagnostics v_count = row_count;
-    update queen.partition_consumers c
-       set last_consumed_seq = p.next_seq - 1, lease_id = null, retry_count = 0, ready_at = null
-      from queen.partitions p where p.id = c.partition_id and p.id = any (v_ids);
+    perform from (select array_agg(c.partition_id) as ids, array_agg(c.consumer_group) as groups, array_agg(p.next_seq - 1) as seqs
+                    from queen.partition_consumers c join queen.partitions p on p.id = c.partition_id where p.id = any (v_ids)) a
+      cross join lateral queen.move_cursors(a.ids, a.groups, null, a.seqs, p_outcome => 'moved', p_over => true, p_back => true,
+                                            p_acked => false);
     delete from queen.skips where partition_id = any (v_ids);
     update queen.partitions set first_seq = next_seq, has_skips = false, oldest_at = null, idle_since = last_activity where id = any (v_ids);
     update queen.queue_credits set credit = 0 where queue_id = v_queue;

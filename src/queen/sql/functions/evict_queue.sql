@@ -2,7 +2,7 @@
 --   max_wait_time_seconds, once per group for which they were still pending, the longest due first. Lanes with a live lease wait for
 --   their lease to end. Returns how many messages, and last_at null once nothing is due any more; with nothing due, one probe of an
 --   index. Where to go on needs no telling: what was looked at has its next time.
--- Locks: up to a hundred consumer rows with SKIP LOCKED, and partition rows only as queen.settle_lane.
+-- Locks: up to a hundred consumer rows with SKIP LOCKED, and partition rows only as queen.move_cursors.
 create or replace function queen.evict_queue(
     p_queue_id bigint, p_after_at timestamptz, p_after_id bigint, p_limit integer,
     out handled bigint, out last_at timestamptz, out last_id bigint
@@ -16,6 +16,7 @@ declare
     v_was   bigint;
     v_again timestamptz;
     c       record;
+    e       record;
 begin
     handled := 0;
     select * into q from queen.queues where id = p_queue_id and max_wait_time_seconds > 0;
@@ -36,10 +37,11 @@ begin
             v_again := c.lease_expires_at;
         elsif c.ready_at is not null then
             v_was := greatest(c.last_consumed_seq + 1, c.first_seq);
-            if queen.evict_lane(q, c.partition_id, c.consumer_group, v_was, (p_limit - handled)::integer, v_now) > v_was then
-                select pc.last_consumed_seq + 1 - v_was + handled into handled from queen.partition_consumers pc
-                 where pc.partition_id = c.partition_id and pc.consumer_group = c.consumer_group;
-                perform queen.settle_lane(q, c.partition_id, c.consumer_group, v_now);
+            e := queen.evict_lane(q, c.partition_id, c.consumer_group, v_was, (p_limit - handled)::integer, v_now);
+            if e.next_seq > v_was then
+                handled := handled + e.next_seq - v_was;
+                perform from queen.move_cursors(array[c.partition_id], array[c.consumer_group], null, array[e.next_seq - 1],
+                                                p_outcome => 'expired', p_acked => false, p_failed => e.dead);
             end if;
             select m.created_at + make_interval(secs => q.max_wait_time_seconds) into v_again
               from queen.partition_consumers pc

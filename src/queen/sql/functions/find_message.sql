@@ -1,9 +1,6 @@
--- Promises: the seq of a message by its transaction id (also one the server made up: the text of the message id), or null. First inside
---   the given range (a lease), where it is found without any index on ids; then by the index; an id made up by the server by the time
---   it carries.
+-- Promises: the seq of a message by its transaction id (also one the server made up: the text of the message id), or null.
 -- Locks: nothing.
-create or replace function queen.find_message(p_partition bigint, p_transaction_id text, p_from bigint default null, p_to bigint default null)
-returns bigint
+create or replace function queen.find_message(p_partition bigint, p_transaction_id text) returns bigint
 language plpgsql stable as $$
 declare
     v_seq bigint;
@@ -15,12 +12,8 @@ begin
     end if;
     v_id := p_transaction_id::uuid;
     select m.seq into v_seq from queen.messages m
-     where m.partition_id = p_partition and m.seq between p_from and p_to and m.id = v_id and m.transaction_id is null;
-    if not found then
-        select m.seq into v_seq from queen.messages m
-         where m.partition_id = p_partition and m.id = v_id and m.transaction_id is null
-           and m.seq > queen.seq_at(p_partition, queen.uuid7_time(v_id) - interval '5 minutes')
-         order by m.seq limit 1;
-    end if;
+     where m.partition_id = p_partition and m.id = v_id and m.transaction_id is null
+       and m.seq > queen.seq_at(p_partition, queen.uuid7_time(v_id) - interval '5 minutes')
+     order by m.seq limit 1;
     return v_seq;
 end $$;

@@ -6,6 +6,7 @@
 -- Locks: consumer rows with SKIP LOCKED; partition rows only with SKIP LOCKED, to decide that a lane is drained (R2).
 create or replace function queen.pop_further(
     q queen.queues, p_group text, p_batch integer[], p_partitions integer[], p_lease uuid[], p_partition text, p_mark timestamptz,
+    p_prefetch boolean,
     inout now timestamptz, inout expires timestamptz,
     inout req integer[] default null, inout ids bigint[] default null, inout names text[] default null, inout first bigint[] default null,
     inout last bigint[] default null, inout retries integer[] default null, inout deliveries integer[] default null,
@@ -25,6 +26,7 @@ declare
     v_seen     integer;
     v_from     bigint;
     v_to       bigint;
+    v_same     boolean;
     c          record;
 begin
     state := 'ok';
@@ -40,22 +42,22 @@ begin
         loop
             v_seen := v_seen + 1;
             mark := least(mark, c.ready_at);
-            v_from := greatest(c.cursor + 1, c.first_seq);
+            v_from := c.cursor + 1;
             v_to := c.next_seq - 1;
-            if not v_plain or c.has_skips then
-                select l.from_seq, l.to_seq into v_from, v_to
-                  from queen.limit_lane(q, c.partition_id, p_group, v_from, v_to, c.lease_id, v_left, now) l;
-            end if;
-            if v_from > v_to then
-                perform queen.settle_lane(q, c.partition_id, p_group, now);
-                continue;
+            if not v_plain or c.has_skips or v_from > v_to or c.first_seq > v_from then
+                select l.from_seq, l.to_seq into v_from, v_to from queen.limit_lane(q, c.partition_id, p_group, v_left, now) l;
+                continue when v_from > v_to;
+            elsif c.counted_to >= v_from then
+                v_to := least(v_to, c.counted_to);
             end if;
             v_to := least(v_to, v_from + v_left - 1);
+            v_same := v_from = c.cursor + 1;  -- otherwise what was counted has been passed
             req := req || v_req; ids := ids || c.partition_id; names := names || c.partition_name;
             first := first || v_from; last := last || v_to; skips := skips || c.has_skips;
-            retries := retries || c.retry_count;
-            deliveries := deliveries || (c.delivery_count + case when c.lease_id is null then 0 else 1 end);
-            if c.lease_id is not null and q.delivery_log then
+            retries := retries || case when v_same then c.retry_count else 0 end;
+            deliveries := deliveries || case when v_same then c.delivery_count + (c.lease_id is not null and c.counted_to >= v_from)::integer
+                                             else 0 end;
+            if c.batch_to >= v_from and c.lease_id is not null and q.delivery_log then
                 insert into queen.deliveries (queue_id, partition_id, batch_from, batch_to, leased_at, ended_at, retry_count, failed,
                                               lease_id, outcome, consumer_group)
                 values (q.id, c.partition_id, c.batch_from, c.batch_to, c.lease_acquired_at, now, c.retry_count, 0, c.lease_id,
@@ -74,7 +76,7 @@ begin
         update queen.partition_consumers pc
            set lease_id = p_lease[l.req], lease_expires_at = expires, lease_acquired_at = now, ready_at = expires,
                batch_from = l.from_seq, batch_to = l.to_seq, idle_ms = 0, delivery_count = l.delivery,
-               last_consumed_seq = greatest(pc.last_consumed_seq, l.from_seq - 1),
+               counted_to = case when p_prefetch then l.from_seq else l.to_seq end,
                total_messages_delivered = pc.total_messages_delivered + (l.to_seq - l.from_seq + 1)
           from unnest(req[v_new :], ids[v_new :], first[v_new :], last[v_new :], deliveries[v_new :])
                l(req, id, from_seq, to_seq, delivery)

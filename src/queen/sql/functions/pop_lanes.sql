@@ -2,6 +2,8 @@
 --   p_batch[i] messages from up to p_partitions[i] partitions under the lease p_lease[i]; the partition that has been ready longest
 --   comes first (I2: a partition with a live lease is never handed out again to the group). O(batch) at any depth (I6).
 --   p_partition: only this one. p_lease_seconds null: the queue's. p_auto_ack: the cursor moves at once and no lease is kept.
+--   p_prefetch: the batch is handed over one by one, so that its expiry counts as a delivery of its first message only (R17).
+--   What failed or expired together comes again together: a batch with counts above zero ends where they do.
 --   p_mark: a ready_at below which this caller found nothing lately; a hint that spares walking dead index entries.
 --   The first row (request 0) says how it went: state ok | absent | paused | unregistered | again (gave up on stale candidates, ask
 --   again at once: R12), next_ready_at when nothing more is ready now, mark for the next call, the queue's id as partition_id and the
@@ -11,7 +13,7 @@
 create or replace function queen.pop_lanes(
     p_queue text, p_group text, p_batch integer[], p_partitions integer[], p_lease uuid[],
     p_partition text default null, p_lease_seconds integer default null, p_auto_ack boolean default false,
-    p_mark timestamptz default null
+    p_mark timestamptz default null, p_prefetch boolean default false
 ) returns table (request integer, state text, next_ready_at timestamptz, mark timestamptz, started_at timestamptz,
                  lease_expires_at timestamptz, partition_id bigint, partition_name text, retry_count integer, delivery_count integer,
                  first_seq bigint, seqs bigint[], message_ids uuid[], payloads jsonb[], created_ats timestamptz[],
@@ -35,8 +37,11 @@ begin
       from queen.queues qq left join queen.subscriptions s on s.queue_id = qq.id and s.consumer_group = p_group
      where qq.name = p_queue;
     if q.id is null or q.paused or not q.filled then
-        return query select h.* from queen.pop_header(
-            case when q.id is null then 'absent' when not q.filled then 'unregistered' else 'paused' end, null, p_mark, q.id, null, null) h;
+        request := 0;
+        state := case when q.id is null then 'absent' when not q.filled then 'unregistered' else 'paused' end;
+        mark := p_mark;
+        partition_id := q.id;
+        return next;
         return;
     end if;
     v_now := q.now;
@@ -45,8 +50,8 @@ begin
     if q.plain and p_partition is null and 1 = all (p_partitions) then
         -- The common case in one statement: the k-th ready lane goes to the k-th request.
         with ready as materialized (
-            select c.ctid as place, c.partition_id as id, c.ready_at, c.lease_id, p.name, p.next_seq, p.has_skips,
-                   greatest(c.last_consumed_seq + 1, p.first_seq) as first
+            select c.ctid as place, c.partition_id as id, c.ready_at, c.lease_id, p.name, p.first_seq, p.next_seq, p.has_skips,
+                   c.last_consumed_seq + 1 as first, case when c.counted_to > c.last_consumed_seq then c.counted_to + 1 end as again
               from queen.partition_consumers c
              cross join lateral (select x.* from queen.partitions x where x.id = c.partition_id limit 1) p
              where c.queue_id = q.id and c.consumer_group = p_group and c.ready_at >= coalesce(p_mark, '-infinity') and c.ready_at <= v_now
@@ -55,13 +60,13 @@ begin
                for no key update of c skip locked
         ), matched as (
             select r.*, (row_number() over (order by r.ready_at))::integer as req
-              from ready r where r.next_seq > r.first and r.lease_id is null and not r.has_skips
+              from ready r where r.next_seq > r.first and r.first_seq <= r.first and r.lease_id is null and not r.has_skips
         ), taken as (
             update queen.partition_consumers pc
                set lease_id = p_lease[m.req], lease_expires_at = v_expires, lease_acquired_at = v_now, ready_at = v_expires,
-                   batch_from = m.first, batch_to = least(m.next_seq, m.first + p_batch[m.req]) - 1, idle_ms = 0,
-                   last_consumed_seq = m.first - 1,
-                   total_messages_delivered = pc.total_messages_delivered + least(m.next_seq - m.first, p_batch[m.req])
+                   batch_from = m.first, batch_to = least(m.next_seq, m.first + p_batch[m.req], m.again) - 1, idle_ms = 0,
+                   counted_to = case when p_prefetch then m.first else least(m.next_seq, m.first + p_batch[m.req], m.again) - 1 end,
+                   total_messages_delivered = pc.total_messages_delivered + least(m.next_seq, m.first + p_batch[m.req], m.again) - m.first
               from matched m
              where pc.ctid = m.place  -- one row each, whatever the statistics say (R14); one that changed meanwhile is left for the next round
             returning m.req, m.id, m.name, m.ready_at, pc.batch_from, pc.batch_to, pc.retry_count, pc.delivery_count
@@ -71,14 +76,21 @@ begin
                array_agg(false) as skips, min(x.ready_at) as mark, null::timestamptz as next_ready_at, 'ok' as state
           into t from taken x;
         if t.req is null or cardinality(t.req) < cardinality(p_batch) then
-            t := queen.pop_further(q.config, p_group, p_batch, p_partitions, p_lease, null, p_mark, v_now, v_expires, t.req, t.ids,
+            t := queen.pop_further(q.config, p_group, p_batch, p_partitions, p_lease, null, p_mark, p_prefetch, v_now, v_expires, t.req, t.ids,
                                    t.names, t.first, t.last, t.retries, t.deliveries, t.skips, t.mark);
         end if;
     else
-        t := queen.pop_further(q.config, p_group, p_batch, p_partitions, p_lease, p_partition, p_mark, v_now, v_expires);
+        t := queen.pop_further(q.config, p_group, p_batch, p_partitions, p_lease, p_partition, p_mark, p_prefetch, v_now, v_expires);
     end if;
 
-    return query select h.* from queen.pop_header(t.state, t.next_ready_at, t.mark, q.id, v_now, v_expires) h;
+    request := 0;
+    state := t.state;
+    next_ready_at := t.next_ready_at;
+    mark := t.mark;
+    started_at := v_now;
+    lease_expires_at := v_expires;
+    partition_id := q.id;
+    return next;
     if t.req is null then
         return;
     end if;
@@ -120,10 +132,9 @@ begin
     get diagnostics v_lanes = row_count;
     if v_lanes < cardinality(t.req) then
         -- Retention or a hand took a whole batch away meanwhile: nobody got that lease, so it must not hide what comes after (R8).
-        update queen.partition_consumers pc set lease_id = null, ready_at = v_now
-          from unnest(t.ids, t.first, t.last) l(id, from_seq, to_seq)
-         where pc.partition_id = l.id and pc.consumer_group = p_group
-           and not exists (select from queen.messages m where m.partition_id = l.id and m.seq between l.from_seq and l.to_seq);
+        perform from unnest(t.ids, t.first, t.last) l(id, from_seq, to_seq)
+          cross join lateral queen.move_cursors(array[l.id], array[p_group], null, array[l.to_seq], p_outcome => 'moved', p_acked => false)
+          where not exists (select from queen.messages m where m.partition_id = l.id and m.seq between l.from_seq and l.to_seq);
     end if;
     if p_auto_ack then
         perform from queen.ack_leases(t.ids, array_fill(p_group, array[cardinality(t.ids)]),

@@ -1,0 +1,1 @@
+alter table queen.partition_consumers drop column counted_to;
