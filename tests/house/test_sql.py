@@ -105,14 +105,6 @@ WRITERS = {
     "store_messages": {"ready_at", "idle_ms"},
     "raise_heads": {"ready_at", "idle_ms"},
     "configure": {"ready_at"},
-    "release_rest": {
-        "batch_to",
-        "total_messages_delivered",
-        "total_batches_consumed",
-        "idle_ms",
-        "ready_at",
-        "lease_id",
-    },
 }
 UPDATE = re.compile(
     r"update\s+queen\.partition_consumers\b.*?\bset\b(.*?)(?:\bfrom\b|\bwhere\b|\breturning\b|;)", re.DOTALL

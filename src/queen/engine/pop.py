@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -209,6 +209,7 @@ class Popper:
                 key.lease_seconds,
                 key.auto_ack,
                 self._mark(key),
+                key.prefetch,
             )
         except OutcomeUnknown:
             # Perhaps the leases were given: nobody will work on them, so they go back.
@@ -250,8 +251,6 @@ class Popper:
         if row["encrypted"] is not None:
             payloads, broken = self._opened(payloads, row["encrypted"])
         names = row["transaction_ids"] or [None] * count
-        # Of what is given one by one only the first has been tried before.
-        later = 1 if key.prefetch else count
         # Positional for speed: this line runs once per message of every pop.
         return [
             Message(*fields)
@@ -268,8 +267,8 @@ class Popper:
                 row["trace_ids"] or repeat(None),
                 row["parent_ids"] or repeat(None),
                 row["producer_subs"] or repeat(None),
-                chain(repeat(row["retry_count"], later), repeat(0)),
-                chain(repeat(row["delivery_count"], later), repeat(0)),
+                repeat(row["retry_count"]),
+                repeat(row["delivery_count"]),
                 repeat(lease),
                 repeat(None if lease is None else row["lease_expires_at"]),
                 broken,
