@@ -5,7 +5,7 @@ import pytest
 from queen import errors
 from queen.engine import Engine, Selection
 from queen.model import Redriven
-from tests.support.work import Sql, acks, dead, numbers, pop, push
+from tests.support.work import Sql, acks, dead, lane, numbers, pop, push
 
 
 async def bury(engine: Engine, *which: int, queue: str = "q", partition: str = "p", error: str = "boom") -> None:
@@ -109,3 +109,37 @@ async def test_purge(engine: Engine, sql: Sql) -> None:
     assert await engine.dead_letters.purge(Selection(error_contains="a"), dry_run=True) == 1
     assert await engine.dead_letters.purge(Selection(error_contains="a")) == 1
     assert await dead(sql) == [2]
+
+
+async def test_only_the_group_that_failed_gets_it_again(engine: Engine, sql: Sql) -> None:
+    for group in ("a", "b"):
+        await engine.register("q", group)
+    await push(engine, 1)
+    for group in ("a", "b"):
+        await engine.ack(acks(await pop(engine, group=group), "dlq" if group == "a" else "completed"))
+    assert await engine.dead_letters.redrive(Selection(queue="q")) == Redriven(matched=1, redriven=1)
+    await push(engine, 2)
+    assert numbers(await pop(engine, group="a")) == [1, 2]
+    assert numbers(await pop(engine, group="b")) == [2]
+    assert (await lane(sql, group="b"))["depth"] == 1
+
+
+async def test_all_groups_on_request(engine: Engine) -> None:
+    for group in ("a", "b"):
+        await engine.register("q", group)
+    await push(engine, 1)
+    for group in ("a", "b"):
+        await engine.ack(acks(await pop(engine, group=group), "dlq" if group == "a" else "completed"))
+    assert (await engine.dead_letters.redrive(Selection(queue="q"), to_all=True)).redriven == 1
+    assert [numbers(await pop(engine, group=group)) for group in ("a", "b")] == [[1], [1]]
+
+
+async def test_a_group_that_is_gone_gets_nothing_back(engine: Engine, sql: Sql) -> None:
+    for group in ("a", "b"):
+        await engine.register("q", group)
+    await push(engine, 1)
+    await engine.ack(acks(await pop(engine, group="a"), "dlq"))
+    await sql.fetchval("select queen.forget_group('a', 'q', true)")
+    assert await engine.dead_letters.redrive(Selection(queue="q")) == Redriven(matched=1, redriven=0)
+    assert await sql.fetchval("select count(*) from queen.dead_letter_queue where redriven_at is null") == 1
+    assert (await engine.dead_letters.redrive(Selection(queue="q"), to_queue="rescue")).redriven == 1

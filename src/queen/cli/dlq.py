@@ -56,17 +56,27 @@ def show(target: Target, number: int) -> None:
 @command.command()
 @selecting
 @click.option("--to-queue", help="Push them there instead of where they came from.")
+@click.option("--to-all", is_flag=True, help="For every group, not only the one that failed.")
 @click.option("--payload", help="JSON to push instead of the payload; with a single --id only.")
 @click.option("--limit", default=1000, show_default=True, type=click.IntRange(1, 100_000))
 @click.option("--dry-run", is_flag=True, help="Only tell how many.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @targeted
 def redrive(
-    target: Target, /, to_queue: str | None, payload: str | None, limit: int, *, dry_run: bool, yes: bool, **which: Any
+    target: Target,
+    /,
+    to_queue: str | None,
+    payload: str | None,
+    limit: int,
+    *,
+    to_all: bool,
+    dry_run: bool,
+    yes: bool,
+    **which: Any,
 ) -> None:
-    """Push dead letters again as new messages."""
-    chosen = _chosen(which)
-    chosen |= {"to_queue": to_queue, "data": None if payload is None else msgspec.json.decode(payload), "limit": limit}
+    """Push dead letters again as new messages, for the group that failed."""
+    data = None if payload is None else msgspec.json.decode(payload)
+    chosen = _chosen(which) | {"to_queue": to_queue, "to_all": to_all, "data": data, "limit": limit}
 
     async def work(client: Client) -> None:
         found = await client.dead_letters.redrive(**chosen, dry_run=True)

@@ -316,11 +316,18 @@ class DirectTransport:
         return DeadLetter(**_shared(DeadLetter, found), error=found.error_message)
 
     async def redrive(
-        self, selection: Selection, *, to_queue: str | None, payload: str | None, limit: int, dry_run: bool
+        self,
+        selection: Selection,
+        *,
+        to_queue: str | None,
+        to_all: bool,
+        payload: str | None,
+        limit: int,
+        dry_run: bool,
     ) -> Redriven:
         """Push dead letters again."""
         return await self.engine.dead_letters.redrive(
-            selection, to_queue=to_queue, payload=payload, limit=limit, dry_run=dry_run
+            selection, to_queue=to_queue, to_all=to_all, payload=payload, limit=limit, dry_run=dry_run
         )
 
     async def purge(self, selection: Selection, *, dry_run: bool) -> int:

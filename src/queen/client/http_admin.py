@@ -304,10 +304,17 @@ class HttpTransport(HttpVerbs):
         return _dead_letter(await self._need("GET", f"/api/v1/dlq/{wire}", _DeadLetter))
 
     async def redrive(
-        self, selection: Selection, *, to_queue: str | None, payload: str | None, limit: int, dry_run: bool
+        self,
+        selection: Selection,
+        *,
+        to_queue: str | None,
+        to_all: bool,
+        payload: str | None,
+        limit: int,
+        dry_run: bool,
     ) -> Redriven:
         """Push dead letters again."""
-        body: dict[str, Any] = {**_selected(selection), "limit": limit, "dryRun": dry_run}
+        body: dict[str, Any] = {**_selected(selection), "toAll": to_all, "limit": limit, "dryRun": dry_run}
         if to_queue is not None:
             body["toQueue"] = to_queue
         if payload is not None:

@@ -81,6 +81,13 @@ class Transport(Protocol):
     async def dead_letters(self, selection: Selection, limit: int, offset: int) -> list[DeadLetter]: ...
     async def dead_letter(self, number: int) -> DeadLetter: ...
     async def redrive(
-        self, selection: Selection, *, to_queue: str | None, payload: str | None, limit: int, dry_run: bool
+        self,
+        selection: Selection,
+        *,
+        to_queue: str | None,
+        to_all: bool,
+        payload: str | None,
+        limit: int,
+        dry_run: bool,
     ) -> Redriven: ...
     async def purge(self, selection: Selection, *, dry_run: bool) -> int: ...

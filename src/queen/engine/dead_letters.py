@@ -115,17 +115,18 @@ class DeadLetters:
         selection: Selection,
         *,
         to_queue: str | None = None,
+        to_all: bool = False,
         payload: str | None = None,
         limit: int = 1000,
         dry_run: bool = False,
     ) -> Redriven:
-        """Push dead letters again as new messages, to their own or another queue."""
+        """Push dead letters again as new messages: for the group that failed, for `to_all`, or to another queue."""
         if payload is not None and (selection.ids is None or len(selection.ids) != 1):
             raise errors.InvalidRequest("payload", "payload may be given with a single id only")
         if not 1 <= limit <= 100_000:
             raise errors.InvalidRequest("limit", "limit must be between 1 and 100000")
         row = await self._database.fetchrow(
-            query("engine/redrive"), *selection.arguments(), to_queue, payload, limit, dry_run
+            query("engine/redrive"), *selection.arguments(), to_queue, payload, limit, dry_run, to_all
         )
         for queue_id in row["queue_ids"]:
             self._wake.ready(None, queue_id)

@@ -141,11 +141,12 @@ class DeadLetters:
         error_contains: str | None = None,
         before: datetime | None = None,
         to_queue: str | None = None,
+        to_all: bool = False,
         data: object = None,
         limit: int = 1000,
         dry_run: bool = False,
     ) -> Redriven:
-        """Push dead letters that match again, to their own or another queue.
+        """Push dead letters that match again: for the group that failed, `to_all` groups, or to another queue.
 
         With a single id, `data` replaces the payload.
         """
@@ -157,6 +158,7 @@ class DeadLetters:
                 error_contains=error_contains,
                 before=before,
                 to_queue=to_queue,
+                to_all=to_all,
                 data=data,
                 limit=limit,
                 dry_run=dry_run,

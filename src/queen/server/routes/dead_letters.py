@@ -83,9 +83,10 @@ class Select(Wire):
 
 
 class Redrive(Select):
-    """Where to push them, and with a single id what instead of the stored payload."""
+    """For whom (the group that failed, all groups, another queue), and with a single id what payload instead."""
 
     to_queue: str | None = None
+    to_all: bool = False
     limit: int = 1000
     payload: Raw | UnsetType = UNSET
 
@@ -191,11 +192,12 @@ async def groups(request: Request) -> Response:
 
 
 async def redrive(request: Request) -> Response:
-    """Push dead letters again, to their own or another queue."""
+    """Push dead letters again: for the group that failed, with `toAll` for every group, or to another queue."""
     body: Redrive = DECODE_REDRIVE(request.body)
     done = await request.engine.dead_letters.redrive(
         _selection(body, request.settings.batch_limit),
         to_queue=body.to_queue,
+        to_all=body.to_all,
         payload=None if body.payload is UNSET else text(body.payload),
         limit=body.limit,
         dry_run=body.dry_run,

@@ -17,7 +17,7 @@ begin
     end if;
     if q.window_buffer > 0 then
         v_ready := greatest(v_ready, least(p.last_created_at + make_interval(secs => q.window_buffer),
-                                           v_head + make_interval(secs => 10 * q.window_buffer)));
+                                           v_head + make_interval(secs => 10.0 * q.window_buffer)));
     end if;
     return v_ready;
 end $$;

@@ -1,2 +1,2 @@
 -- Pushes dead letters again.
-select * from queen.redrive($1, $2, $3, $4, $5, $6, $7, $8, $9)
+select * from queen.redrive($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
