@@ -119,6 +119,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     partition_cleanup_days: Annotated[
         int, _set("Days without activity after which an empty partition goes.", "PARTITION_CLEANUP_DAYS", ge=1)
     ] = 30
+    group_expiry_days: Annotated[
+        int,
+        _set("Days without a pop after which a group is forgotten and no longer holds back retention; 0: never.", ge=0),
+    ] = 0
     metrics_retention_days: Annotated[
         int, _set("Days that statistics, traces and the history of retention are kept.", "METRICS_RETENTION_DAYS", ge=1)
     ] = 90

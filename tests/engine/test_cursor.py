@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncpg
 import pytest
 
+from queen import errors
 from queen.engine import Engine
 from queen.model import QUEUE_MODE, Ack, AckStatus, Message
 from tests.support.clock import Clock
@@ -244,3 +246,26 @@ async def test_a_dead_letter_of_a_batch_that_expired_is_logged_once(engine: Engi
     rows = await sql.fetch("select batch_from, batch_to, outcome from queen.deliveries order by ended_at")
     assert [tuple(row.values()) for row in rows] == [(1, 1, "expired"), (2, 2, "expired")]
     assert ((await lane(sql))["lease_id"], await dead(sql)) == (None, [1, 2])
+
+
+async def test_a_window_as_long_as_it_may_be(engine: Engine) -> None:
+    await engine.queues.configure("q", {"window_buffer": 2_147_483_647})
+    await push(engine, 1)
+    assert await pop(engine) == []
+
+
+async def test_a_queue_has_a_name(engine: Engine, sql: Sql) -> None:
+    for call in (push(engine, 1, queue=""), pop(engine, queue=""), engine.queues.configure("", {})):
+        with pytest.raises(errors.InvalidRequest, match="queue"):
+            await call
+    with pytest.raises(asyncpg.PostgresError):
+        await sql.fetch("select queen.push('', 'p', '1')")
+
+
+@pytest.mark.parametrize("arguments", ["'beginning'", "'time'", "'seq'", "null"])
+async def test_a_seek_to_nowhere_moves_nothing(engine: Engine, sql: Sql, arguments: str) -> None:
+    await push(engine, 1, 2)
+    await engine.ack_messages(await pop(engine))
+    with pytest.raises(asyncpg.PostgresError, match="start, end, time"):
+        await sql.fetch(f"select * from queen.seek('q', '{QUEUE_MODE}', {arguments})")
+    assert (await lane(sql))["last_consumed_seq"] == 2

@@ -38,16 +38,18 @@ class Limits:
     max_skew: float
     max_age: float
     min_free: float
+    max_unused: float
 
 
 @click.command()
 @click.option("--max-skew", default=2.0, show_default=True, help="Seconds the clocks may differ.")
 @click.option("--max-age", default=300.0, show_default=True, help="Seconds a transaction may be open.")
 @click.option("--min-free", default=1.0, show_default=True, help="GiB that must be free on the disk.")
+@click.option("--max-unused", default=30.0, show_default=True, help="Days a group may go without asking for messages.")
 @targeted
-def command(target: Target, max_skew: float, max_age: float, min_free: float) -> None:
+def command(target: Target, max_skew: float, max_age: float, min_free: float, max_unused: float) -> None:
     """Look for what goes wrong in practice. Ends with 4 when it finds a fault, 5 when nothing answers."""
-    limits = Limits(max_skew, max_age, min_free)
+    limits = Limits(max_skew, max_age, min_free, max_unused)
     if target.url is not None and target.url.startswith("http"):
         findings = asyncio.run(_gathered(_broker(target)))
     elif target.url is not None:
@@ -95,7 +97,7 @@ async def _database(target: Target, url: str, limits: Limits) -> AsyncIterator[F
             yield Finding("reachability", state, f"PostgreSQL {row['version']} answers, {place}")
             yield await _schema(url)
             yield await _pooler(url, target.settings.pooler)
-            for check in (_autovacuum, _oldest_transaction, _services, _clock, _disk):
+            for check in (_autovacuum, _oldest_transaction, _services, _groups, _clock, _disk):
                 yield await check(database, limits)
     except (QueenError, ConnectionError) as error:
         yield Finding("reachability", "fault", str(error))
@@ -148,6 +150,20 @@ async def _services(database: Database, _limits: Limits) -> Finding:
         return Finding("services", "ok", "none is late")
     late = "; ".join(f"{row['service']} for {row['seconds']:,.0f} s ({row['why']})" for row in rows[:3])
     return Finding("services", "fault", f"no success for three intervals: {late}")
+
+
+async def _groups(database: Database, limits: Limits) -> Finding:
+    try:
+        rows = await database.fetch(query("doctor/unused_groups"), limits.max_unused)
+    except SchemaOutdated:
+        return Finding("unused groups", "unknown", "the schema does not tell yet")
+    if not rows:
+        return Finding("unused groups", "ok", f"none for {limits.max_unused:g} days")
+    first = rows[0]
+    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+    what = f"{first['consumer_group']} on {first['queue_name']} for {first['days']:,.0f} days{more}"
+    advice = "delete it, or let groups expire (QUEEN_GROUP_EXPIRY_DAYS)"
+    return Finding("unused groups", "fault", f"{what}: holds back retention and limits; {advice}")
 
 
 async def _oldest_transaction(database: Database, limits: Limits) -> Finding:

@@ -37,6 +37,7 @@ def all_services(engine: Engine, settings: Settings) -> list[Service]:
         Service("deliveries", _HOURLY, jobs.deliveries),
         Service("partitions", _HOURLY, jobs.partitions),
         Service("history", _HOURLY, jobs.history),
+        Service("groups", _HOURLY, jobs.groups),
     ]
 
 
@@ -85,6 +86,11 @@ class Jobs:
     async def history(self) -> Mapping[str, Any]:
         """Remove statistics, traces and the history of retention that are older than they are kept."""
         return await self._until_nothing_is_left("prune_history", self._settings.metrics_retention_days)
+
+    async def groups(self) -> Mapping[str, Any]:
+        """Forget groups that nobody has used for long, where the settings say so."""
+        days = self._settings.group_expiry_days
+        return await self._until_nothing_is_left("expire_groups", days) if days else {"removed": 0}
 
     async def _until_nothing_is_left(self, portion: str, days: int) -> Mapping[str, Any]:
         end = _now() + SHARE * _HOURLY

@@ -1,7 +1,9 @@
 -- Promises: removes a group from one queue (or, p_queue null, from all): its cursors and leases; with p_subscription also where it
---   started, otherwise that applies again at its next contact. Returns how many cursor rows went.
+--   started, otherwise that applies again at its next contact. p_unused_since: only where it has not asked for messages since then, and
+--   holds no live lease. Returns how many cursor rows went.
 -- Locks: queue rows by id, then consumer rows.
-create or replace function queen.forget_group(p_group text, p_queue text, p_subscription boolean) returns bigint
+create or replace function queen.forget_group(
+    p_group text, p_queue text, p_subscription boolean, p_unused_since timestamptz default null) returns bigint
 language plpgsql volatile as $$
 declare
     v_queues bigint[];
@@ -10,6 +12,12 @@ begin
     select coalesce(array_agg(n.id), '{}') into v_queues
       from (select q.id from queen.queues q join queen.subscriptions s on s.queue_id = q.id and s.consumer_group = p_group
              where p_queue is null or q.name = p_queue order by q.id for no key update of q) n;
+    if p_unused_since is not null then
+        select coalesce(array_agg(s.queue_id), '{}') into v_queues from queen.subscriptions s
+         where s.queue_id = any (v_queues) and s.consumer_group = p_group and s.used_at < p_unused_since
+           and not exists (select from queen.partition_consumers c where c.queue_id = s.queue_id and c.consumer_group = p_group
+                              and c.lease_id is not null and c.lease_expires_at > queen.clock());
+    end if;
     delete from queen.partition_consumers where queue_id = any (v_queues) and consumer_group = p_group;
     get diagnostics v_count = row_count;
     delete from queen.skips s using queen.partitions p

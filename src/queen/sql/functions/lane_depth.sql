@@ -1,4 +1,5 @@
--- Promises: how many messages a group has still to get from one partition, less the ones it skips. Arithmetic, no counting of messages.
+-- Promises: how many messages a group (null: any) has still to get from one partition after a cursor, less the ones it skips. The only
+--   place where depth is reckoned. Arithmetic, no counting of messages (I8).
 -- Locks: nothing.
 create or replace function queen.lane_depth(p queen.partitions, p_group text, p_cursor bigint) returns bigint
 language sql stable as $$

@@ -31,18 +31,25 @@ begin
     select qq.id, qq as config, qq.paused, coalesce(s.filled, false) as filled,
            qq.delayed_processing = 0 and qq.window_buffer = 0 and qq.max_wait_time_seconds = 0 and qq.max_deliveries = 0
            and not (qq.retention_enabled and qq.retention_seconds > 0) as plain,
-           queen.clock() as now,
+           queen.clock() as now, s.used_at < queen.clock() - interval '1 hour' as unseen,
            make_interval(secs => coalesce(p_lease_seconds, nullif(qq.lease_time, 0), 60)) as lease
       into q
       from queen.queues qq left join queen.subscriptions s on s.queue_id = qq.id and s.consumer_group = p_group
      where qq.name = p_queue;
-    if q.id is null or q.paused or not q.filled then
-        request := 0;
-        state := case when q.id is null then 'absent' when not q.filled then 'unregistered' else 'paused' end;
-        mark := p_mark;
-        partition_id := q.id;
-        return next;
-        return;
+    if q.id is null or q.paused or not q.filled or q.unseen then
+        if q.unseen then
+            update queen.subscriptions s set used_at = q.now
+             where s.ctid = (select x.ctid from queen.subscriptions x where x.queue_id = q.id and x.consumer_group = p_group
+                                for no key update skip locked);
+        end if;
+        if q.id is null or q.paused or not q.filled then
+            request := 0;
+            state := case when q.id is null then 'absent' when not q.filled then 'unregistered' else 'paused' end;
+            mark := p_mark;
+            partition_id := q.id;
+            return next;
+            return;
+        end if;
     end if;
     v_now := q.now;
     v_expires := v_now + q.lease;

@@ -12,10 +12,7 @@ begin
     return query
     with t as materialized (select queen.clock() as now), lanes as (
         select p.queue_id, p.id, p.name, c.consumer_group, greatest(c.last_consumed_seq + 1, p.first_seq) as head, c.last_consumed_at,
-               p.next_seq - greatest(c.last_consumed_seq + 1, p.first_seq) - case when p.has_skips then (
-                   select count(distinct s.seq) from queen.skips s
-                    where s.partition_id = p.id and s.consumer_group in ('*', c.consumer_group)
-                      and s.seq >= greatest(c.last_consumed_seq + 1, p.first_seq) and s.seq < p.next_seq) else 0 end as waiting,
+               queen.lane_depth(p, c.consumer_group, c.last_consumed_seq) as waiting,
                case when c.lease_expires_at > t.now then c.lease_id end as lease_id
           from queen.partition_consumers c
           join queen.partitions p on p.id = c.partition_id and p.next_seq > greatest(c.last_consumed_seq + 1, p.first_seq)
