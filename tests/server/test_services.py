@@ -10,7 +10,7 @@ def test_every_service_says_how_it_went(client: httpx2.Client) -> None:
         services = client.get("/api/v1/services").json()["services"]
         return {each["service"] for each in services if each["lastSuccess"]}
 
-    names = {"retention", "eviction", "scheduled", "leases", "stats", "deliveries", "partitions", "history"}
+    names = {"retention", "eviction", "scheduled", "leases", "stats", "deliveries", "partitions", "history", "groups"}
     wait_for(lambda: succeeded() == names)
     (stats,) = (s for s in client.get("/api/v1/services").json()["services"] if s["service"] == "stats")
     assert (stats["held"], stats["intervalMs"], stats["lastError"]) == (True, 10_000, None)

@@ -68,6 +68,14 @@ class Audit:
             self._follow(key, row, letters, (handed or {}).get(key))
         self._compare_letters(letters)
 
+    async def adopt(self) -> None:
+        """Take over what a step stored and the model could not foretell."""
+        for row in await self.sql.fetch(CURSORS, self.queue):
+            partition = self.model.partition(row["name"])
+            partition.id = row["id"]
+            if row["next_seq"] > partition.next:
+                await self._adopt(partition)
+
     async def _new_letters(self) -> dict[tuple[str, str, int], DeadLetter]:
         found: dict[tuple[str, str, int], DeadLetter] = {}
         for row in await self.sql.fetch(DEAD, self.queue, self._last_dead):

@@ -168,7 +168,8 @@ class Clients:
         demand(kept[seqs[-1]] + options.delayed_processing <= model.now, f"{key} {seqs[-1]} is too young")
         more = [seq for seq in waiting[len(seqs) :] if seq < seqs[0] + size]
         more = [seq for seq in more if kept[seq] + options.delayed_processing <= model.now]
-        demand(not more, f"{key}: {more} were left out")
+        expired = cursor.lease is not None and not cursor.live(model.now)
+        demand(cursor.again or expired or not more, f"{key}: {more} were left out")
         for message in found:
             demand(model.partitions[key[0]].transactions[message.seq] == message.transaction_id, "another message")
         first = model.pending(key)[0] == seqs[0]

@@ -85,8 +85,13 @@ class Machine(Clients):
             for letter in letters
             if key[1] == group and not letter.redriven
         ]
+        to_all = self.rng.choice([False, True])
+        if group not in self.model.groups and not to_all:
+            waiting = []
         try:
-            done = await self.engine.dead_letters.redrive(Selection(queue=self.queue, group=group), limit=10_000)
+            done = await self.engine.dead_letters.redrive(
+                Selection(queue=self.queue, group=group), limit=10_000, to_all=to_all
+            )
         except QueueFull:
             limit, (_, high) = self.model.options.max_queue_size, self.model.depth()
             demand(limit and high + len(waiting) > limit, f"full with {high} of {limit}, {len(waiting)} to redrive")
@@ -94,10 +99,15 @@ class Machine(Clients):
         demand(done.redriven == len(waiting), f"{done.redriven} of {len(waiting)} dead letters were redriven")
         for _, letter in waiting:
             letter.redriven = True
-        before = sum(partition.next for partition in self.model.partitions.values())
-        await self.audit.check(grown=True)
-        grown = sum(partition.next for partition in self.model.partitions.values()) - before
-        demand(grown == len(waiting), f"{grown} messages for {len(waiting)} dead letters")
+        before = {name: partition.next for name, partition in self.model.partitions.items()}
+        await self.audit.adopt()
+        grown = {name: range(before[name], partition.next) for name, partition in self.model.partitions.items()}
+        for (name, owner), cursor in self.model.cursors.items():
+            if owner != group and not to_all:
+                cursor.buried.update(grown[name])
+        await self.audit.check()
+        new = sum(map(len, grown.values()))
+        demand(new == len(waiting), f"{new} messages for {len(waiting)} dead letters")
 
     def some_message(self) -> tuple[str, int] | None:
         name = self.rng.choice(PARTITIONS)

@@ -80,6 +80,7 @@ class Cursor:
     not_before: float = 0
     retries: int = 0
     first: int | None = None
+    again: bool = False  # something failed or expired here: it comes again by itself, in a batch that may be short
     ran_out: Counter[int] = field(default_factory=Counter)  # leases that ran out, by message that was handed out
     buried: set[int] = field(default_factory=set)
     received: set[int] = field(default_factory=set)
@@ -224,6 +225,7 @@ class Model:
         cursor = self.cursors[key]
         if cursor.lease is not None:
             cursor.ran_out.update(seq for seq in cursor.lease.handed if seq > cursor.at)
+            cursor.again = True
             cursor.lease = None
         if lease is not None:
             cursor.lease, cursor.not_before = lease, 0
@@ -242,7 +244,7 @@ class Model:
         if to > cursor.at:
             passed = [seq for seq in self.pending(key) if seq <= to]
             cursor.count(len(passed) if completed else 0, to - cursor.at)
-            cursor.at, cursor.retries = to, 0
+            cursor.at, cursor.retries, cursor.again = to, 0, False
 
     def end_if_done(self, key: Key) -> None:
         """A lease with nothing left to finish is over."""
@@ -261,34 +263,34 @@ class Model:
         mixed = self.options.partial_failure == "dlq" and any(
             status in ("completed", "dlq") for seq, status in known.items() if seq > was
         )
-        retries, died, back = self.retries(key), False, None
+        retries, back = self.retries(key), None
         for seq, status in known.items():
             if seq <= was:
                 if status in ("failed", "dlq") and seq >= lease.seqs[0] and (*key, seq) not in self.dead:
                     self.expected[(*key, seq)] += 1
-                    died = True
             elif back is None:
-                spent = mixed or at_once or retries >= self.options.retry_limit
+                front = seq in self.pending(key)[:1] or seq in cursor.buried
+                spent = mixed or at_once or (front and retries >= self.options.retry_limit)
                 if status == "completed":
                     retries = 0
                     self.advance(key, seq, completed=True)
                 elif status == "dlq" or (status == "failed" and spent):
                     self.expected[(*key, seq)] += seq not in cursor.buried
                     self.advance(key, seq, completed=False)
-                    died = True
+                    retries = 0 if status == "dlq" or mixed else retries
                 else:
-                    back = self.options.retry_delay / 1000 if status == "failed" else 0.0
-                    retries += status == "failed"
-        self._settle(key, 0 if died and back is None else retries, back)
+                    back = status
+                    self._hand_back(key, retries if cursor.at == was else 0, status, front=front)
+        self.end_if_done(key)
         return [_verdict(seq, known.get(seq), was, lease) for seq in items]
 
-    def _settle(self, key: Key, retries: int, back: float | None) -> None:
-        """After an ack: what the first message has spent, and the rest handed back `back` seconds from now."""
+    def _hand_back(self, key: Key, retries: int, status: Status, *, front: bool) -> None:
+        """A failure of what is first spends a retry; one behind others waits until it is first."""
         cursor, waiting = self.cursors[key], self.pending(key)
-        cursor.retries, cursor.first = retries, waiting[0] if waiting else None
-        if back is not None:
-            cursor.lease, cursor.not_before = None, self.now + back
-        self.end_if_done(key)
+        failed = status == "failed"
+        cursor.retries, cursor.first = retries + (failed and front), waiting[0] if waiting else None
+        cursor.again = cursor.again or failed
+        cursor.lease, cursor.not_before = None, self.now + (self.options.retry_delay / 1000 if failed else 0.0)
 
     def release(self, token: UUID, until: float) -> int:
         held = [cursor for cursor in self.cursors.values() if cursor.lease and cursor.lease.token == token]
@@ -308,7 +310,7 @@ class Model:
 
     def seek(self, key: Key, to: int) -> None:
         cursor = self.cursors[key]
-        cursor.at, cursor.lease, cursor.retries, cursor.not_before = to, None, 0, 0
+        cursor.at, cursor.lease, cursor.retries, cursor.not_before, cursor.again = to, None, 0, 0, False
         cursor.ran_out.clear()
 
     def delete(self, name: str, seq: int) -> None:

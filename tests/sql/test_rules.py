@@ -253,7 +253,7 @@ RULES = [
     Rule(
         r5_a_new_partition_and_a_new_group_do_not_miss_each_other,
         "create_partitions",
-        (("       for share of q;", ";"),),
+        (("perform pg_advisory_xact_lock_shared(hashtextextended('queen.groups', q)) from unnest(v_queues) q;", ""),),
     ),
     Rule(r6_a_held_partition_is_busy_for_its_callers_only, "lock_heads", ((" skip locked", ""),)),
     Rule(r7_the_time_is_an_index_condition, "pop_lanes", (("c.ready_at <= v_now", "c.ready_at <= clock_timestamp()"),)),

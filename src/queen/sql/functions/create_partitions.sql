@@ -2,11 +2,14 @@
 --   namespace and task from the first two dotted parts of its name. A new partition has a cursor row for every group registered on
 --   the queue, and neither can miss the other (R5). p_wait false: what someone else is creating in an open transaction is left out,
 --   its id is null.
--- Locks: advisory locks (queen.claim_lanes); queue rows FOR SHARE by id (only those that need a new partition), then inserts.
+-- Locks: advisory locks (queen.claim_lanes); of queues that need a new partition, by id, the advisory lock on their groups (shared) and the
+--   queue row FOR KEY SHARE, so that only who changes groups or deletes the queue waits for an open transaction that made a partition;
+--   above READ COMMITTED FOR SHARE, which notices what changed since the snapshot (R4); then inserts.
 create or replace function queen.create_partitions(p_queue text[], p_partition text[], p_wait boolean default true) returns bigint[]
 language plpgsql volatile as $$
 declare
     v_mine boolean[] := queen.claim_lanes(p_queue, p_partition, p_wait);
+    v_queues bigint[];
     v_ids  bigint[];
 begin
     insert into queen.queues (name, namespace, task, created_at)
@@ -17,13 +20,17 @@ begin
      order by 1
         on conflict (name) do nothing;
 
-    perform from queen.queues q
+    select array_agg(q.id order by q.id) into v_queues from queen.queues q
      where q.name = any (p_queue)
        and exists (select from unnest(p_queue, p_partition, v_mine) n(queue, partition, mine)
                     where n.queue = q.name and n.mine
-                      and not exists (select from queen.partitions p where p.queue_id = q.id and p.name = n.partition))
-     order by q.id
-       for share of q;
+                      and not exists (select from queen.partitions p where p.queue_id = q.id and p.name = n.partition));
+    if current_setting('transaction_isolation') in ('read committed', 'read uncommitted') then
+        perform pg_advisory_xact_lock_shared(hashtextextended('queen.groups', q)) from unnest(v_queues) q;
+        perform from queen.queues q where q.id = any (v_queues) order by q.id for key share;
+    else
+        perform from queen.queues q where q.id = any (v_queues) order by q.id for share;
+    end if;
 
     with born as (
         insert into queen.partitions (queue_id, name, created_at, last_activity)

@@ -1,7 +1,7 @@
 -- Promises: removes a group from one queue (or, p_queue null, from all): its cursors and leases; with p_subscription also where it
 --   started, otherwise that applies again at its next contact. p_unused_since: only where it has not asked for messages since then, and
 --   holds no live lease. Returns how many cursor rows went.
--- Locks: queue rows by id, then consumer rows.
+-- Locks: the advisory locks on the queues' groups and queue rows, by id, then consumer rows.
 create or replace function queen.forget_group(
     p_group text, p_queue text, p_subscription boolean, p_unused_since timestamptz default null) returns bigint
 language plpgsql volatile as $$
@@ -9,6 +9,9 @@ declare
     v_queues bigint[];
     v_count  bigint;
 begin
+    perform pg_advisory_xact_lock(hashtextextended('queen.groups', n.id))
+       from (select q.id from queen.queues q join queen.subscriptions s on s.queue_id = q.id and s.consumer_group = p_group
+              where p_queue is null or q.name = p_queue order by q.id) n;
     select coalesce(array_agg(n.id), '{}') into v_queues
       from (select q.id from queen.queues q join queen.subscriptions s on s.queue_id = q.id and s.consumer_group = p_group
              where p_queue is null or q.name = p_queue order by q.id for no key update of q) n;

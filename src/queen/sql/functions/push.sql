@@ -13,19 +13,7 @@ declare
     v_id    uuid := queen.uuid7();
     v_row   record;
 begin
-<<<<<<< HEAD
     perform queen.require_name('queue', push.queue), queen.require_item(push.partition, push.transaction_id);
-=======
-    if push.queue is null or octet_length(push.queue) not between 1 and 512 then
-        perform queen.raise_error('INVALID_QUEUE', 'queue must be a name of 1 to 512 bytes');
-    end if;
-    if octet_length(coalesce(push.partition, '')) > 512 then
-        perform queen.raise_error('INVALID_PARTITION', 'partition must be a name of at most 512 bytes');
-    end if;
-    if char_length(push.transaction_id) not between 1 and 255 then
-        perform queen.raise_error('INVALID_TRANSACTION_ID', 'transaction_id must have 1 to 255 characters');
-    end if;
->>>>>>> 6df4257 (Groups nobody uses are shown and can expire; depth is reckoned in one place; an empty queue name, a window of any length and a seek to nowhere are answered)
     select * into v_row from queen.push_messages(
         array[push.queue], array[coalesce(push.partition, 'Default')], array[1], array[0], array[v_id], array[push.payload],
         array[push.transaction_id], array[push.trace_id], array[push.parent_id],

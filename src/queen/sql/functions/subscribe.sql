@@ -2,7 +2,8 @@
 --   when the group is known. mode new starts at the heads committed at this moment, whatever commits later is delivered; a timestamp
 --   that is missing or still to come is the same as new. Of two first contacts at once the first one decides. The group's cursor
 --   rows are added afterwards, in chunks of their own (queen.fill_subscription), after this has committed. Returns false when done.
--- Locks: the queue row, so that no partition is being created meanwhile (R5); credit slots of a limited queue.
+-- Locks: the advisory lock on the queue's groups, so that no partition is being created meanwhile (R5); the queue row; credit slots of a
+--   limited queue.
 create or replace function queen.subscribe(p_queue text, p_group text, p_mode text, p_from timestamptz) returns boolean
 language plpgsql volatile as $$
 declare
@@ -19,6 +20,7 @@ begin
     if found then
         return not v_done;
     end if;
+    perform pg_advisory_xact_lock(hashtextextended('queen.groups', v_queue));
     update queen.queues set group_changes = group_changes + 1 where id = v_queue;
     v_now := queen.clock();
     if p_mode = 'timestamp' and coalesce(p_from, v_now) >= v_now then

@@ -1,0 +1,14 @@
+-- Promises: leases of which nothing is left to finish, now that p_seq is gone for the group (null: for all), end: they would hide what comes
+--   after until they expire.
+-- Locks: consumer rows of the partition by group; the caller holds the partition row (R3).
+create or replace function queen.end_emptied(p_partition bigint, p_group text, p_seq bigint) returns void
+language plpgsql volatile as $$
+begin
+    perform from (select c.consumer_group, c.last_consumed_seq, c.batch_to from queen.partition_consumers c
+                   where c.partition_id = p_partition and (p_group is null or c.consumer_group = p_group) and c.lease_id is not null
+                     and c.last_consumed_seq < p_seq and c.batch_to >= p_seq
+                   order by c.consumer_group for no key update) l
+      cross join lateral queen.move_cursors(array[p_partition], array[l.consumer_group], null, array[l.batch_to], p_outcome => 'moved',
+                                            p_acked => false) m
+      where queen.next_kept(p_partition, l.consumer_group, l.last_consumed_seq + 1, l.batch_to) is null;
+end $$;
