@@ -15,7 +15,8 @@ from tests.server.running import run_broker
 from tests.support.bouncer import bouncer
 
 CHECKS = [
-    "reachability", "schema version", "pooler mode", "autovacuum", "oldest transaction", "services", "clock skew",
+    "reachability", "schema version", "pooler mode", "autovacuum", "oldest transaction", "services", "unused groups",
+    "clock skew",
     "disk",
 ]  # fmt: skip
 
@@ -111,3 +112,9 @@ def test_a_pooler_that_is_not_configured_is_found(database: str, tmp_path: Path)
         settings.write_text('pooler = "transaction"\n')
         code, found = doctor(url, "--config", str(settings))
         assert (code, found["pooler mode"][0]) == (0, "ok")
+
+
+def test_a_group_nobody_uses_is_found(database: str) -> None:
+    change(database, "select queen.subscribe('orders', 'billing', 'all', null)")
+    change(database, "update queen.subscriptions set used_at = used_at - interval '40 days'")
+    assert "billing on orders for 40 days" in only_fault(database, "unused groups")

@@ -231,7 +231,7 @@ class Clients:
         demand(len(seqs) <= prefetch, f"{len(seqs)} were prefetched instead of {prefetch}")
         self.check_batch(key, [message], 1)
         self.handed.append((key, token, seqs))
-        await self.audit.check(handed={key: Lease(token, seqs, self.model.now + LEASE, {message.seq})})
+        await self.audit.check(handed={key: Lease(token, seqs, self.model.now + LEASE, {message.seq}, prefetched=True)})
         return key, token
 
     def known_lease(self) -> tuple[Key, UUID, list[int]]:

@@ -58,13 +58,22 @@ class Options:
 
 @dataclass
 class Lease:
-    """`handed`: what was given to a handler; the rest of a prefetched batch was not. `auto`: acknowledged at once."""
+    """`handed`: what was given to a handler; the rest of a prefetched batch was not. `auto`: acknowledged at once.
+
+    Of a prefetched batch only the first was given for certain: if it is passed, an expiry counts for nobody.
+    """
 
     token: UUID
     seqs: list[int]
     expires: float
     handed: set[int]
     auto: bool = False
+    prefetched: bool = False
+
+    @property
+    def counted(self) -> set[int]:
+        """The messages that an expiry counts for."""
+        return {self.seqs[0]} if self.prefetched else self.handed
 
     @property
     def last(self) -> int:
@@ -185,7 +194,7 @@ class Model:
     def may_die(self, key: Key, seq: int) -> bool:
         """Whether max_deliveries gives this message up when its partition is taken over."""
         cursor, limit = self.cursors[key], self.options.max_deliveries
-        ran_out = cursor.lease is not None and cursor.lease.expires <= self.now and seq in cursor.lease.handed
+        ran_out = cursor.lease is not None and cursor.lease.expires <= self.now and seq in cursor.lease.counted
         return limit > 0 and ran_out and cursor.ran_out[seq] + 1 >= limit
 
     def ready(self, key: Key) -> list[int]:
@@ -224,7 +233,7 @@ class Model:
         """A pop found the lease that was there run out, or none, and gives its messages to somebody else."""
         cursor = self.cursors[key]
         if cursor.lease is not None:
-            cursor.ran_out.update(seq for seq in cursor.lease.handed if seq > cursor.at)
+            cursor.ran_out.update(seq for seq in cursor.lease.counted if seq > cursor.at)
             cursor.again = True
             cursor.lease = None
         if lease is not None:
