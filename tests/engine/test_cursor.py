@@ -11,7 +11,7 @@ from queen.model import QUEUE_MODE, Ack, AckStatus, Message
 from tests.support.clock import Clock
 from tests.support.work import Sql, acks, dead, lane, lease_of, numbers, pop, push, up_to
 
-EVICT = "select queen.evict_queue(id, $1)::int from queen.queues where name = 'q'"
+EVICT = "select (queen.evict_queue(id, null, null, $1)).handled::int from queen.queues where name = 'q'"
 PREFETCH = """
 select l.first_seq + m.place - 1 as seq, l.delivery_count
   from queen.pop_lanes('q', $1, array[$2::int], array[1], array[gen_random_uuid()], p_prefetch => true) l
@@ -84,7 +84,7 @@ async def test_a_first_failure_spends_the_first_retry(engine: Engine, sql: Sql, 
         )
     elif how == "retained":
         await engine.queues.configure("q", {"retention_enabled": True, "retention_seconds": 50})
-        assert await sql.fetchval("select queen.retain_partition($1)", first.partition_id) == 1
+        assert await sql.fetchval("select queen.retain_partitions(array[$1::bigint], 100)", first.partition_id) == 1
     elif how == "evicted":
         await engine.queues.configure("q", {"max_wait_time_seconds": 50})
     else:

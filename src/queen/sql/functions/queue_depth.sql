@@ -4,9 +4,7 @@
 -- Locks: nothing.
 create or replace function queen.queue_depth(p_queue_id bigint) returns bigint
 language sql stable set enable_hashjoin = on as $$
-    select coalesce(sum(depth.waiting - case when p.has_skips then (
-               select count(distinct s.seq) from queen.skips s
-                where s.partition_id = p.id and s.consumer_group = '*' and s.seq >= p.next_seq - depth.waiting) else 0 end), 0)::bigint
+    select coalesce(sum(queen.lane_depth(p, null, slowest.seq)), 0)::bigint
       from queen.partitions p
       left join (select x.id, min(x.seq) as seq
                    from queen.subscriptions s
@@ -20,9 +18,7 @@ language sql stable set enable_hashjoin = on as $$
                   where s.queue_id = p_queue_id and not s.filled
                   group by x.id) fresh on fresh.id = p.id
      cross join lateral (
-         select greatest(p.next_seq - greatest(
-             coalesce(least((select min(c.last_consumed_seq) from queen.partition_consumers c where c.partition_id = p.id), fresh.seq), 0) + 1,
-             p.first_seq), 0) as waiting
-     ) depth
+         select coalesce(least((select min(c.last_consumed_seq) from queen.partition_consumers c where c.partition_id = p.id), fresh.seq), 0) as seq
+     ) slowest
      where p.queue_id = p_queue_id
 $$;

@@ -41,6 +41,9 @@ begin
     if not p_dry_run and partitions > 0 then
         perform from queen.move_cursors(v_ids, array_fill(p_group, array[cardinality(v_ids)]), null, v_seqs, p_outcome => 'moved',
                                         p_over => true, p_back => true, p_acked => false);
+        if q.max_wait_time_seconds > 0 then
+            update queen.partition_consumers c set evict_at = queen.clock() where c.partition_id = any (v_ids) and c.consumer_group = p_group;
+        end if;
         update queen.queue_credits set credit = 0 where queue_id = q.id;
     end if;
     return next;
