@@ -222,7 +222,7 @@ async def test_every_service_runs_by_itself(engine: Engine) -> None:
 
         async def all_succeeded() -> bool:
             rows = await runner.status()
-            return len(rows) == 8 and all(row["last_success"] is not None for row in rows)
+            return len(rows) == 9 and all(row["last_success"] is not None for row in rows)
 
         await eventually(all_succeeded)
     finally:
