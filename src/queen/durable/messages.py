@@ -27,7 +27,11 @@ __all__ = [
     "decode_message",
     "decode_task",
     "encode_item",
+    "handler_name",
+    "handler_of",
+    "timer_name",
     "visible_from_ms",
+    "withdrawal_name",
 ]
 
 
@@ -214,3 +218,25 @@ def visible_from_ms(message: OrchestratorMessage) -> int:
     if isinstance(message, ResumeMessage):
         return message.not_before_ms
     return message.fire_at_ms if isinstance(message, TimerFiredMessage) else 0
+
+
+def timer_name(execution_id: int, timer_id: int) -> str:
+    """By which the message of a timer can be withdrawn."""
+    return f"timer:{execution_id}:{timer_id}"
+
+
+def withdrawal_name(message: OrchestratorMessage) -> str | None:
+    """By which its sender can withdraw a message; timers only."""
+    return timer_name(message.execution_id, message.timer_id) if isinstance(message, TimerFiredMessage) else None
+
+
+def handler_of(message: OrchestratorMessage) -> str | None:
+    """What code an instance needs that begins with this message; ``None`` when it begins nothing."""
+    if not isinstance(message, (StartMessage, ContinueAsNewMessage)):
+        return None
+    return handler_name(message.name, message.version)
+
+
+def handler_name(name: str, version: str | None) -> str:
+    """How the need for one version of an orchestration, or for any, is written in the store."""
+    return name if version is None else f"{name}@{version}"

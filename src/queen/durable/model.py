@@ -168,6 +168,10 @@ class OrchestrationItem(msgspec.Struct, frozen=True, kw_only=True):
     ``name``/``version`` are the instance's own, or those of the start message for a new instance
     (``None`` when the batch has no decodable start). ``history_error`` is set, and ``history`` empty, when
     the stored history cannot be decoded. ``attempt`` is the highest delivery count in the batch, from 1.
+    ``identity`` tells instances of the same id apart, when one was deleted and another started.
+    ``status`` is that of the execution the history belongs to, ``None`` when a new one begins. ``left_out``: the
+    history, ``last_event_id`` events long, was not read, because the caller may have it or because it is long.
+    ``owned``: the caller committed the last turn.
     """
 
     instance: str
@@ -183,6 +187,11 @@ class OrchestrationItem(msgspec.Struct, frozen=True, kw_only=True):
     undecodable: tuple[UndecodableMessage, ...] = ()
     parent_instance: str | None = None
     is_new: bool = False
+    status: ExecutionStatus | None = None
+    identity: int = 0
+    last_event_id: int = 0
+    left_out: bool = False
+    owned: bool = False
 
 
 class LockedTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,7 +243,10 @@ class QueuePush(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnCommit(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a turn produced; committed whole or not at all."""
+    """Everything a turn produced; committed whole or not at all.
+
+    ``withdrawn_timers`` names timers nobody waits for any more. ``owner`` is who keeps the instance in memory.
+    """
 
     execution_id: int
     history_delta: tuple[HistoryEvent, ...] = ()
@@ -244,6 +256,8 @@ class TurnCommit(msgspec.Struct, frozen=True, kw_only=True):
     cancelled_activities: tuple[ActivityKey, ...] = ()
     pushes: tuple[QueuePush, ...] = ()
     dead_letters: tuple[UndecodableMessage, ...] = ()
+    withdrawn_timers: tuple[int, ...] = ()
+    owner: str | None = None
 
 
 class CustomStatus(msgspec.Struct, frozen=True):

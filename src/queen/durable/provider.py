@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from queen.durable.events import HistoryEvent
+from queen.durable.mailbox import DeadLetter
 from queen.durable.messages import ActivityTask, OrchestratorMessage
 from queen.durable.model import (
     CapabilityFilter,
@@ -101,6 +102,9 @@ class Provider(ABC):
         poll_timeout_ms: int = 0,
         limit: int = 1,
         capability: CapabilityFilter | None = None,
+        handlers: tuple[str, ...] | None = None,
+        unknown_for_ms: int | None = None,
+        owner: str | None = None,
     ) -> list[OrchestrationItem]:
         """Lock up to ``limit`` instances that have visible messages, longest-waiting first.
 
@@ -108,6 +112,10 @@ class Provider(ABC):
         messages are handed out and their attempt counts raised. The capability filter looks at the pinned
         version before anything else is touched. Waits up to ``poll_timeout_ms`` for the first item; empty
         when there is none.
+
+        ``handlers``: only instances whose code is among these (see ``handler_name``), and those nothing is known
+        of. ``unknown_for_ms``: instead those that waited for so long for code that nobody has announced since.
+        ``owner`` keeps instances in memory: a long history, or one it committed last, is left out.
         """
 
     @abstractmethod
@@ -135,6 +143,23 @@ class Provider(ABC):
         With ``dedup_id`` the same id is accepted once per instance: ``False`` says it was a repeat.
         """
 
+    @abstractmethod
+    async def announce(
+        self, *, handlers: Sequence[str] = (), activities: Sequence[str] = (), forget_after_ms: int = 600_000
+    ) -> None:
+        """Say which code a live worker has; what nobody has said for ``forget_after_ms`` is forgotten."""
+
+    @abstractmethod
+    async def expire_orphans(self, keep_ms: int, *, limit: int = 100) -> list[str]:
+        """Move messages that waited ``keep_ms`` for an instance that never came to the dead letters.
+
+        Returns the instances they were for.
+        """
+
+    @abstractmethod
+    async def list_dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
+        """Messages to instances that were put aside, oldest first."""
+
     # -- history --------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -144,6 +169,10 @@ class Provider(ABC):
     @abstractmethod
     async def read_with_execution(self, instance: str, execution_id: int) -> list[HistoryEvent]:
         """Events of one execution, in order."""
+
+    @abstractmethod
+    async def read_history_after(self, instance: str, execution_id: int, event_id: int) -> list[HistoryEvent]:
+        """Events of one execution after ``event_id``, in order."""
 
     @abstractmethod
     async def append_with_execution(self, instance: str, execution_id: int, events: Sequence[HistoryEvent]) -> None:
@@ -168,8 +197,13 @@ class Provider(ABC):
         limit: int = 1,
         session: SessionConfig | None = None,
         tags: TagFilter = UNTAGGED,
+        names: tuple[str, ...] | None = None,
+        unknown_for_ms: int | None = None,
     ) -> list[LockedTask]:
         """Lock up to ``limit`` visible items: higher priority first, then oldest.
+
+        ``names``: only these activities. ``unknown_for_ms``: instead those that waited for so long for code that
+        nobody has announced since.
 
         Without ``session`` only session-free items; with it also those of sessions the owner holds, or
         claims in the same transaction. Waits up to ``poll_timeout_ms`` for the first item.

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from queen.durable.errors import RegistrationError
+from queen.durable.messages import handler_name
 from queen.durable.model import pack_version
 from queen.durable.replay.machine import Entry
-from queen.durable.replay.syscalls import PREFIX
+from queen.durable.replay.syscalls import GET_KV_VALUE, PREFIX
 
 if TYPE_CHECKING:
     from queen.durable.activity_context import ActivityContext
@@ -69,6 +70,20 @@ class Registry:
     def activity(self, name: str) -> RegisteredActivity | None:
         """The activity of this name."""
         return self._activities.get(name)
+
+    @property
+    def handlers(self) -> tuple[str, ...]:
+        """What the orchestrations here are called in the store: by name alone, and with each version."""
+        return tuple(
+            handler_name(name, version)
+            for name, versions in self._orchestrations.items()
+            for version in (None, *versions)
+        )
+
+    @property
+    def activities(self) -> tuple[str, ...]:
+        """The names of the activities here, and of those that need no code."""
+        return (*self._activities, GET_KV_VALUE)
 
     def orchestration(self, name: str, version: str | None) -> RegisteredOrchestration | None:
         """Exactly this version, or the newest when none is asked for."""

@@ -104,14 +104,14 @@ async def test_an_expiring_lock_ends_the_wait(real: Provider) -> None:
 
 async def test_work_of_another_provider_object_ends_the_wait(real: Provider, address: Address) -> None:
     async with await address.open() as other:
-        for _ in range(3):
+        for name in ("a", "b", "c"):
             turns = asyncio.create_task(
                 real.fetch_orchestration_items(lock_timeout_ms=LOCK_MS, poll_timeout_ms=LONG_MS)
             )
             tasks = asyncio.create_task(real.fetch_work_items(lock_timeout_ms=LOCK_MS, poll_timeout_ms=LONG_MS))
             await asyncio.sleep(0.15)
-            await other.enqueue_for_orchestrator(start("a"))
-            await other.enqueue_for_worker(task("a", 2))
+            await other.enqueue_for_orchestrator(start(name))
+            await other.enqueue_for_worker(task(name, 2))
             async with asyncio.timeout(2):
                 [item], [found] = await turns, await tasks
             await real.abandon_work_item(found.token, delay_ms=60_000)

@@ -109,10 +109,13 @@ async def test_waiting_costs_next_to_nothing(busy: Provider, monkeypatch: pytest
     assert cpu < 0.01 * SECONDS
 
 
+KNOWN = """'{"",Flow,Flow@1.0.0}', null, 'me'"""
+ITEMS = "select * from queen_durable.fetch_orchestrations"
 FETCHES = {
-    "fetch_orchestrations": "select * from queen_durable.fetch_orchestrations(4, 1000, null, null, null, true)",
-    "fetch_filtered": "select * from queen_durable.fetch_orchestrations(4, 1000, '{1}', '{2}', null, true)",
-    "fetch_work_items": "select * from queen_durable.fetch_work_items(4, 1000, '{gpu,eu}', 'me', 1000, 5, null, true)",
+    "fetch_orchestrations": f"{ITEMS}((4, 1000, null, null, {KNOWN}), null, true)",
+    "fetch_filtered": f"{ITEMS}((4, 1000, '{{1}}', '{{2}}', {KNOWN}), null, true)",
+    "fetch_work_items": "select * from queen_durable.fetch_work_items("
+    "(4, 1000, '{act,other}', null, '{gpu,eu}', 'me', 1000, 5), null, true)",
 }
 
 
@@ -124,8 +127,8 @@ async def test_a_fetch_among_thousands_reads_a_handful_of_rows(postgres_address:
         await begin(provider, "a")
         await provider.enqueue_for_orchestrator(raised("a"))
     await postgres_address.execute(
-        "insert into {}work_items (instance, execution_id, activity_id, body, ready_at)"
-        " select 'w', 1, n, '{{}}', n from generate_series(1, 10000) as n"
+        "insert into {}work_items (instance, execution_id, activity_id, name, body, ready_at)"
+        " select 'w', 1, n, 'act', '{{}}', n from generate_series(1, 10000) as n"
     )
     connection = await asyncpg.connect(postgres_address.where)
     async with connection.transaction():
@@ -144,9 +147,9 @@ async def test_a_whole_turn_among_thousands_reads_few_rows(postgres_address: Add
         await provider._database.value("test", "next_due")
         before = await rows_read(postgres_address)
         await begin(provider, "a", [scheduled("a", 2), scheduled("a", 3)], worker_items=[task("a", 2), task("a", 3)])
-        found = await fetch_task(provider)
+        found = await fetch_task(provider, names=("act",))
         await provider.ack_work_item(found.token, completed("a"))
-        item = await fetch(provider)
+        item = await fetch(provider, handlers=("Flow@1.0.0",))
         commit = TurnCommit(
             execution_id=1,
             history_delta=(status_set("a", 4, "1"), key_set("a", 5, "k", "v")),
@@ -155,7 +158,7 @@ async def test_a_whole_turn_among_thousands_reads_few_rows(postgres_address: Add
             metadata=told(status="ContinuedAsNew"),
         )
         await provider.ack_orchestration_item(item.token, commit)
-        again = await provider.fetch_orchestration_items(lock_timeout_ms=LOCK_MS, limit=2)
+        again = await provider.fetch_orchestration_items(lock_timeout_ms=LOCK_MS, limit=2, handlers=("Flow@1.0.0",))
         await provider.abandon_orchestration_item(again[0].token)
         await provider.renew_orchestration_item_lock(again[1].token, 1_000)
     assert await rows_read(postgres_address) - before < 500

@@ -6,12 +6,14 @@ import itertools
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from queen.durable import events, messages
 from queen.durable.events import ApplicationFailure, Failure, HistoryEvent
 from queen.durable.generators import generator_entry
 from queen.durable.messages import ActivityTask, OrchestratorMessage
 from queen.durable.model import KeyValue, OrchestrationItem
-from queen.durable.replay.arrivals import admit, open_batch
+from queen.durable.replay.arrivals import Memory, admit, open_batch
 from queen.durable.replay.machine import Entry
 from queen.durable.replay.turn import Completed, Failed, Parked, Turn, run_turn
 
@@ -24,9 +26,15 @@ def _nothing(_ctx: Any, _value: Any) -> Any:
 
 
 class Stage:
-    """Plays turns of one instance; `now_ms` moves one second with every turn."""
+    """Plays turns of one instance; `now_ms` moves one second with every turn.
 
-    def __init__(self, code: Orchestrator | None = None, *, entry: Entry | None = None, instance: str = "i") -> None:
+    Each turn is played twice, with a machine made from the history and with one kept from the turn before: both must
+    do the same. `once` is for code that is seen from outside.
+    """
+
+    def __init__(
+        self, code: Orchestrator | None = None, *, entry: Entry | None = None, instance: str = "i", once: bool = False
+    ) -> None:
         self.entry: Entry = entry or generator_entry(code or _nothing)
         self.instance = instance
         self.now_ms = FIRST_MS
@@ -37,6 +45,10 @@ class Stage:
         self.tasks: list[ActivityTask] = []
         self.sent: list[OrchestratorMessage] = []
         self._guids = itertools.count(1)
+        self._kept_guids = itertools.count(1)
+        self._memory: Memory | None = None
+        self._kept_entry = self.entry
+        self._once = once
 
     def start(self, value: str = "null", **fields: Any) -> Turn:
         """The first turn."""
@@ -61,6 +73,8 @@ class Stage:
         assert opened is not None, "the instance is over"
         admit(opened, "1.0.0")
         turn = run_turn(opened, self.entry, kv=self.kv, new_guid=lambda: f"guid-{next(self._guids)}")
+        if not self._once:
+            self._compare(item, turn)
         if opened.beginning is not None:
             self.history, self.execution_id = [], opened.ledger.execution_id
         self.history += turn.commit.history_delta
@@ -69,6 +83,20 @@ class Stage:
         self.sent += turn.commit.orchestrator_items
         self.turns.append(turn)
         return turn
+
+    def _compare(self, item: OrchestrationItem, replayed: Turn) -> None:
+        """A machine kept from the turn before does the same as one made from the whole history."""
+        if self._kept_entry is not self.entry:
+            self._memory, self._kept_entry = None, self.entry
+        seen = 0 if self._memory is None else self._memory.last_event_id
+        rest = msgspec.structs.replace(item, history=item.history[seen:], last_event_id=len(item.history))
+        opened = open_batch(rest, now_ms=self.now_ms, runtime_version="1.0.0", memory=self._memory)
+        assert opened is not None
+        admit(opened, "1.0.0")
+        guid = lambda: f"guid-{next(self._kept_guids)}"  # noqa: E731
+        turn = run_turn(opened, self.entry, kv=self.kv, new_guid=guid, keep=True)
+        assert turn == replayed
+        self._memory = opened.memory if opened.memory.machine is not None else None
 
     def done(self, activity_id: int, result: str = "null", execution_id: int | None = None) -> OrchestratorMessage:
         """The completion of an activity."""

@@ -369,7 +369,7 @@ def test_replaying_ends_where_new_events_begin() -> None:
         seen.append(("middle", ctx._machine.replaying))
         yield ctx.schedule_activity("b", 1)
 
-    stage = Stage(code)
+    stage = Stage(code, once=True)
     stage.start()
     stage.feed(stage.done(2))
     stage.feed(stage.done(4))
@@ -389,7 +389,7 @@ def test_tracing_is_silent_in_replay(caplog: pytest.LogCaptureFixture) -> None:
         ctx.trace_warn("twice")
 
     caplog.set_level("INFO", "queen.durable.trace")
-    stage = Stage(code)
+    stage = Stage(code, once=True)
     stage.start()
     stage.feed(stage.done(2))
     assert [each.message for each in caplog.records] == ["once", "twice"]

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from queen.durable import Provider, Worker, WorkflowClient, WorkflowContext, WorkflowHandle, activity, workflow
+from queen.durable import (
+    Provider,
+    Worker,
+    WorkerSettings,
+    WorkflowClient,
+    WorkflowContext,
+    WorkflowHandle,
+    activity,
+    workflow,
+)
 from queen.durable.testing import eventually
 
 
@@ -30,7 +39,8 @@ async def test_keys_are_read_by_their_instance_and_by_others(provider: Provider)
         found = [await ctx.read_key_of(other, "colour"), await ctx.read_key_of(other, "size")]
         return [*found, await ctx.read_key_of("nobody", "colour")]
 
-    async with Worker(provider, workflows=[owner, reader], activities=[idle]):
+    forgetful = WorkerSettings(sticky_instances=0)
+    async with Worker(provider, workflows=[owner, reader], activities=[idle], settings=forgetful):
         client = WorkflowClient(provider)
         handle = await client.start(owner, id="owner")
         await eventually(lambda: _has(handle, "colour"))

@@ -322,16 +322,17 @@ async def test_shutdown_hands_back_what_it_holds(provider: Provider) -> None:
 
 
 async def test_unregistered_code_waits_for_a_worker_that_has_it(provider: Provider) -> None:
-    quick = WorkerSettings(unregistered_backoff_ms=10, unregistered_backoff_cap_ms=50, max_attempts=100)
     handle = await WorkflowClient(provider).start(kid, 3, id="rolling")
-    async with Worker(provider, settings=quick, workflows=[everything], activities=[double]) as old:
-        await eventually(lambda: old.counters.orch_dispatcher_items_fetched > 2)
-        async with Worker(provider, workflows=[kid], settings=quick):
+    async with Worker(provider, workflows=[everything], activities=[double]) as old:
+        async with Worker(provider, workflows=[kid]):
             assert await handle.result() == 6
+        assert old.counters.orch_dispatcher_items_fetched == 0, "left to those who have the code"
 
 
 async def test_code_nobody_has_is_poison_in_the_end(provider: Provider) -> None:
-    quick = WorkerSettings(unregistered_backoff_ms=5, unregistered_backoff_cap_ms=5, max_attempts=3)
+    quick = WorkerSettings(
+        unregistered_after_ms=50, unregistered_backoff_ms=5, unregistered_backoff_cap_ms=5, max_attempts=3
+    )
 
     @workflow
     async def calls_nobody(ctx: WorkflowContext) -> int:

@@ -136,14 +136,18 @@ def orchestration_item(
     batch: Sequence[tuple[int, str | bytes, int]],
     texts: Sequence[str] | None,
     values: Iterable[Row],
+    last_event_id: int | None,
+    *,
+    owned: bool,
 ) -> OrchestrationItem:
-    """A turn's item: name, version, execution, parent of a known instance; (id, body, attempts) of its messages.
+    """A turn's item: what ``find_instance`` knows of the instance; (id, body, attempts) of its messages.
 
-    Without ``texts`` a new execution begins: it is the start message that says which.
+    Without ``last_event_id`` a new execution begins: it is the start message that says which.
     """
     messages, undecodable = _decode(batch)
-    name, version, execution_id, parent = known or (None, None, 1, None)
-    if texts is None:
+    name, version, execution_id, parent, status, identity = known or (None, None, 1, None, None, 0)
+    if last_event_id is None:
+        status = None
         opener = next((item for item in messages if isinstance(item, (StartMessage, ContinueAsNewMessage))), None)
         if opener is not None:
             name, version, execution_id = opener.name, opener.version, opener.execution_id
@@ -168,6 +172,11 @@ def orchestration_item(
         undecodable=undecodable,
         parent_instance=parent,
         is_new=known is None,
+        status=status,
+        identity=identity,
+        last_event_id=last_event_id or 0,
+        left_out=texts is None and last_event_id is not None,
+        owned=owned,
     )
 
 

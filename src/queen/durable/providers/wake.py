@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-__all__ = ["Changes", "Clock", "Ride", "Signal", "Waiter", "long_poll", "system_clock"]
+__all__ = ["Changes", "Clock", "Ride", "ServerClock", "Signal", "Waiter", "long_poll", "system_clock"]
 
 Clock = Callable[[], int]
 Item = TypeVar("Item")
@@ -18,6 +18,27 @@ Item = TypeVar("Item")
 def system_clock() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+class ServerClock:
+    """The clock of a server as last told, running on by our monotonic one: ours may be wrong, or be set meanwhile."""
+
+    __slots__ = ("_ahead",)
+
+    def __init__(self) -> None:
+        self._ahead: int | None = None
+
+    def __call__(self) -> int:
+        """Milliseconds since 1970; our own until the server's is known."""
+        return system_clock() if self._ahead is None else _monotonic() + self._ahead
+
+    def set(self, server_ms: int) -> None:
+        """Learn what time it just was at the server."""
+        self._ahead = server_ms - _monotonic()
+
+
+def _monotonic() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 @dataclass(slots=True, eq=False)

@@ -10,12 +10,12 @@ import msgspec
 from queen.durable import events, messages
 from queen.durable.events import ApplicationFailure, HistoryEvent
 from queen.durable.messages import OrchestratorMessage
-from queen.durable.model import OrchestrationItem
+from queen.durable.model import ENDED, OrchestrationItem
 from queen.durable.replay.action import Envelope
+from queen.durable.replay.machine import Machine
 
 Beginning = messages.StartMessage | messages.ContinueAsNewMessage
 Terminal = events.OrchestrationCompleted | events.OrchestrationFailed | events.OrchestrationContinuedAsNew
-_Schedule = events.ActivityScheduled | events.TimerCreated | events.SubOrchestrationScheduled
 Completion = (
     events.ActivityCompleted
     | events.ActivityFailed
@@ -49,17 +49,67 @@ class Ledger:
         )
 
 
+@dataclass(slots=True)
+class Memory:
+    """What is known of one execution: all that later turns need of its events, and the machine that has seen them.
+
+    `open` has what was scheduled and not answered, with the event that would cancel it (timers have none).
+    """
+
+    started: events.OrchestrationStarted | None = None
+    last: HistoryEvent | None = None
+    open: dict[int, type[_Cancellation] | None] = field(default_factory=dict)
+    children: dict[int, str] = field(default_factory=dict)
+    cancelled: bool = False
+    machine: Machine | None = None
+
+    @property
+    def last_event_id(self) -> int:
+        """How many events it has seen."""
+        return self.last.event_id if self.last is not None else 0
+
+    def note(self, event: HistoryEvent) -> None:
+        """Learn of the next event."""
+        self.last = event
+        match event:
+            case events.ActivityScheduled():
+                self.open[event.event_id] = events.ActivityCancelRequested
+            case events.SubOrchestrationScheduled():
+                self.open[event.event_id] = events.SubOrchestrationCancelRequested
+                self.children[event.event_id] = event.child_instance
+            case events.TimerCreated():
+                self.open[event.event_id] = None
+            case events.OrchestrationCancelRequested():
+                self.cancelled = True
+            case events.OrchestrationStarted() if event.event_id == 1:
+                self.started = event
+            case _ if isinstance(event, Completion | _Cancellation):
+                self.open.pop(event.source_event_id or 0, None)
+            case _:
+                pass
+
+    def close(self) -> None:
+        """Let go of the code."""
+        if self.machine is not None:
+            self.machine.close()
+            self.machine = None
+
+
 @dataclass(slots=True, kw_only=True)
 class Batch:
     """What a turn replays (`history`, `restored`) and what is new to it (`fresh`).
 
-    `restored` is the history of an earlier execution this one begins with; it is stored with the turn.
+    `restored` is the history of an earlier execution this one begins with; it is stored with the turn. `memory` knows
+    all events but the fresh ones; its machine, when it has one, has seen those before `history`. `stored` is how many
+    events there were before the turn.
     """
 
     name: str
     version: str | None
     history: Sequence[HistoryEvent]
     ledger: Ledger
+    memory: Memory
+    stored: int = 0
     beginning: Beginning | None = None
     messages: Sequence[OrchestratorMessage] = ()
     restored: Sequence[HistoryEvent] = ()
@@ -68,32 +118,49 @@ class Batch:
     @property
     def started(self) -> events.OrchestrationStarted | None:
         """The first event, recorded or new, when there is one."""
-        first = next(iter([*self.history[:1], *self.restored[:1], *self.fresh[:1]]), None)
+        if self.memory.started is not None or self.stored:
+            return self.memory.started
+        first = next(iter([*self.restored[:1], *self.fresh[:1]]), None)
         return first if isinstance(first, events.OrchestrationStarted) else None
 
 
-def open_batch(item: OrchestrationItem, *, now_ms: int, runtime_version: str) -> Batch | None:
-    """What the batch asks of the instance; `None` when it is over, or has not begun, and nothing begins it."""
+def open_batch(
+    item: OrchestrationItem, *, now_ms: int, runtime_version: str, memory: Memory | None = None
+) -> Batch | None:
+    """What the batch asks of the instance; `None` when it is over, or has not begun, and nothing begins it.
+
+    With a `memory` of the execution the item's history is what that has not seen yet.
+    """
     beginning = _beginning(item)
     history = [] if beginning is not None else item.history
+    known = Memory() if memory is None or beginning is not None else memory
+    for event in history:
+        known.note(event)
+    last = known.last
     if beginning is not None:
         execution_id = item.execution_id + 1 if item.history else beginning.execution_id
         name, version = beginning.name, beginning.version
-    elif not history or isinstance(history[-1], Terminal):
+    elif last is None or isinstance(last, Terminal):
         return None
     else:
         execution_id = item.execution_id
-        name, version = _identity(item)
-    last = history[-1] if history else None
+        name, version = _identity(item, known.started)
     ledger = Ledger(
         instance=item.instance,
         execution_id=execution_id,
-        last_event_id=last.event_id if last else 0,
+        last_event_id=known.last_event_id,
         now_ms=max(now_ms, last.timestamp_ms if last else 0),
         version=runtime_version,
     )
     return Batch(
-        name=name, version=version, history=history, ledger=ledger, beginning=beginning, messages=item.messages
+        name=name,
+        version=version,
+        history=history,
+        ledger=ledger,
+        memory=known,
+        stored=known.last_event_id,
+        beginning=beginning,
+        messages=item.messages,
     )
 
 
@@ -104,7 +171,9 @@ def admit(batch: Batch, resolved_version: str, seed: str | None = None) -> None:
     """
     if batch.beginning is not None:
         _begin(batch, batch.beginning, resolved_version, seed)
-    filtered = _Admission([*batch.history, *batch.restored], batch.ledger.execution_id)
+        for restored in batch.restored:
+            batch.memory.note(restored)
+    filtered = _Admission(batch.memory, batch.ledger.execution_id)
     for message in batch.messages:
         if filtered.wants(message):
             event = _event(message, batch.ledger)
@@ -138,7 +207,7 @@ def _begin(batch: Batch, beginning: Beginning, version: str, seed: str | None) -
 def last_event_id(batch: Batch) -> int:
     """The id of the last event that is recorded or admitted."""
     events_so_far = batch.fresh or batch.restored or batch.history
-    return events_so_far[-1].event_id if events_so_far else 0
+    return events_so_far[-1].event_id if events_so_far else batch.stored
 
 
 def is_parked(history: Sequence[HistoryEvent]) -> bool:
@@ -181,14 +250,15 @@ def refused_children(
 
 
 def _beginning(item: OrchestrationItem) -> Beginning | None:
-    ended = bool(item.history) and isinstance(item.history[-1], Terminal)
+    has_begun = bool(item.last_event_id or item.history)
+    ended = item.status in (*ENDED, "ContinuedAsNew") or (bool(item.history) and isinstance(item.history[-1], Terminal))
     for message in item.messages:
         match message:
             case messages.ContinueAsNewMessage():
                 next_one = item.execution_id + 1 if ended else item.execution_id
-                if message.execution_id == next_one and (ended or not item.history):
+                if message.execution_id == next_one and (ended or not has_begun):
                     return message
-            case messages.StartMessage() if item.is_new and not item.history:
+            case messages.StartMessage() if item.is_new and not has_begun:
                 return message
             case messages.StartMessage() if ended and _may_reuse(message.reuse, item.history[-1]):
                 return message
@@ -203,10 +273,9 @@ def _may_reuse(reuse: messages.Reuse, end: HistoryEvent) -> bool:
     return reuse == "ended" and isinstance(end, events.OrchestrationCompleted)
 
 
-def _identity(item: OrchestrationItem) -> tuple[str, str | None]:
-    first = item.history[0]
-    if isinstance(first, events.OrchestrationStarted):
-        return first.name, first.orchestration_version
+def _identity(item: OrchestrationItem, started: events.OrchestrationStarted | None) -> tuple[str, str | None]:
+    if started is not None:
+        return started.name, started.orchestration_version
     return item.name or "", item.version
 
 
@@ -228,19 +297,12 @@ def _started(begin: Beginning, version: str, seed: str | None, envelope: Envelop
 
 
 class _Admission:
-    """Remembers what is open in an execution, to decide which messages still mean something."""
+    """Goes by what is open in an execution to decide which messages still mean something."""
 
-    def __init__(self, history: Iterable[HistoryEvent], execution_id: int) -> None:
+    def __init__(self, memory: Memory, execution_id: int) -> None:
         self._execution_id = execution_id
-        self._open: set[int] = set()
-        self._cancelled = False
-        for event in history:
-            if isinstance(event, _Schedule):
-                self._open.add(event.event_id)
-            elif isinstance(event, Completion | _Cancellation):
-                self._open.discard(event.source_event_id or 0)
-            elif isinstance(event, events.OrchestrationCancelRequested):
-                self._cancelled = True
+        self._open = memory.open
+        self._cancelled = memory.cancelled
 
     def wants(self, message: OrchestratorMessage) -> bool:
         if isinstance(message, Beginning | messages.ResumeMessage | messages.ResetMessage):
@@ -253,7 +315,8 @@ class _Admission:
             return True
         execution_id, event_id = source
         wanted = execution_id == self._execution_id and event_id in self._open
-        self._open.discard(event_id if wanted else 0)
+        if wanted:
+            del self._open[event_id]
         return wanted
 
 

@@ -28,11 +28,7 @@ class Effects:
         self._ended = ended
         self._to_children = to_children
         self._started = batch.started
-        self._children = {
-            each.event_id: each.child_instance
-            for each in [*batch.history, *batch.restored]
-            if isinstance(each, events.SubOrchestrationScheduled)
-        }
+        self._children = batch.memory.children
         self._new_children: set[int] = set()
 
     def resume(self, restored: Sequence[HistoryEvent]) -> None:
@@ -62,6 +58,14 @@ class Effects:
                 self._cancel_child(event)
             case _ if not self._ended:
                 self._schedule(event)
+
+    def withdraw(self, timers: Sequence[int]) -> None:
+        """Timers nobody waits for any more need not be sent."""
+        self.messages = [
+            each
+            for each in self.messages
+            if not (isinstance(each, messages.TimerFiredMessage) and each.timer_id in timers)
+        ]
 
     def end(
         self, terminal: HistoryEvent, version: str | None, carried: Sequence[CarriedEvent], status: str | None

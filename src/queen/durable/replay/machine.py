@@ -47,6 +47,7 @@ class Machine:
         self.inbox = Inbox()
         self.unbound: deque[Action] = deque()
         self.open: dict[int, Scheduled] = {}
+        self.dropped_timers: list[actions.StartTimer] = []
         self.custom_status: str | None = None
         self.replaying = True
         self.now_ms = 0
@@ -97,13 +98,16 @@ class Machine:
         return self._ask(action, lambda: self._drop(action))
 
     def start_timer(self, action: actions.StartTimer) -> Promise[None]:
-        """Schedule a timer. A dropped timer is left to fire and be ignored; one awaited again is set again."""
+        """Schedule a timer. The message of a dropped one is taken back; one awaited again is set again."""
+        current = action
 
         def again() -> None:
+            nonlocal current
             delay, until = action.delay_ms, action.fire_at_ms or action.until_ms
-            self.unbound.append(actions.StartTimer(delay_ms=delay, until_ms=until, promise=action.promise))
+            current = actions.StartTimer(delay_ms=delay, until_ms=until, promise=action.promise)
+            self.unbound.append(current)
 
-        return self._ask(action, None, again)
+        return self._ask(action, lambda: self.dropped_timers.append(current), again)
 
     def wait_event(self, action: actions.AwaitEvent) -> Promise[str]:
         """Wait for an external event."""
@@ -188,6 +192,11 @@ class Machine:
     def open_children(self) -> list[actions.RunChild]:
         """Sub-orchestrations whose result is still wanted."""
         return [each for each in self.open.values() if isinstance(each, actions.RunChild) and _wanted(each)]
+
+    def unwanted_timers(self) -> list[int]:
+        """Timers this turn stopped waiting for, by their event ids."""
+        dropped = (each.event_id for each in self.dropped_timers if not _wanted(each))
+        return sorted({event_id for event_id in dropped if event_id is not None and event_id in self.open})
 
     def close(self) -> None:
         """Let go of the code; what its clean-up asks for or says on the way out goes nowhere."""

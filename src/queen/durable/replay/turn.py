@@ -16,7 +16,7 @@ from queen.durable.model import ExecutionMetadata, KeyValue, TurnCommit
 from queen.durable.raised import failure_of, traceback_of
 from queen.durable.replay import syscalls
 from queen.durable.replay.action import Action, AwaitEvent, Envelope, RunActivity
-from queen.durable.replay.arrivals import Batch, Ledger, is_parked, last_event_id, open_work, refused_children
+from queen.durable.replay.arrivals import Batch, Ledger, is_parked, last_event_id, refused_children
 from queen.durable.replay.effects import PARENT_CANCELLED, Effects
 from queen.durable.replay.limits import MAX_ROUNDS
 from queen.durable.replay.machine import TERMINAL_REASON, Entry, Machine
@@ -59,10 +59,18 @@ class Turn:
     commit: TurnCommit
 
 
-def run_turn(batch: Batch, entry: Entry, *, kv: Mapping[str, KeyValue], new_guid: Callable[[], str]) -> Turn:
-    """Replay `batch.history`, feed `batch.fresh`, record what the code asks for beyond it."""
-    machine = Machine(entry, kv)
+def run_turn(
+    batch: Batch, entry: Entry, *, kv: Mapping[str, KeyValue], new_guid: Callable[[], str], keep: bool = False
+) -> Turn:
+    """Replay `batch.history`, feed `batch.fresh`, record what the code asks for beyond it.
+
+    With `keep` the machine of an execution that goes on stays in `batch.memory` for the next turn.
+    """
+    machine = batch.memory.machine or Machine(entry, kv)
+    batch.memory.machine = None
     recorder = _Recorder(batch.ledger, machine, new_guid)
+    outcome: Outcome = None
+    kept = False
     try:
         _feed(machine, batch)
         recorder.record()
@@ -70,14 +78,22 @@ def run_turn(batch: Batch, entry: Entry, *, kv: Mapping[str, KeyValue], new_guid
     except NondeterminismDetected as mismatch:
         recorder.forget()
         outcome = Parked(mismatch)
+    else:
+        kept = keep and outcome is None
     finally:
-        machine.close()
+        if not kept:
+            machine.close()
     if isinstance(outcome, Parked):
         return _park(batch, outcome)
     if outcome is not None:
         recorder.end(outcome)
     delta = [*batch.fresh, *recorder.recorded]
-    return Turn(outcome, _commit(batch, machine, delta, outcome))
+    commit = _commit(batch, machine, delta, outcome)
+    if kept:
+        for event in delta:
+            batch.memory.note(event)
+        batch.memory.machine = machine
+    return Turn(outcome, commit)
 
 
 def _park(batch: Batch, outcome: Parked) -> Turn:
@@ -106,19 +122,22 @@ def fail_turn(batch: Batch, details: Failure) -> Turn:
     batch.ledger.last_event_id = last_event_id(batch)
     reason = f"{TERMINAL_REASON}failed"
     delta = list(batch.fresh)
-    for kind, source in open_work([*batch.history, *batch.restored, *batch.fresh]):
-        delta.append(kind(**batch.ledger.envelope(), source_event_id=source, reason=reason))
+    for source, kind in batch.memory.open.items():
+        if kind is not None:
+            delta.append(kind(**batch.ledger.envelope(), source_event_id=source, reason=reason))
     delta.append(events.OrchestrationFailed(**batch.ledger.envelope(), details=details))
     outcome = Failed(details)
     return Turn(outcome, _commit(batch, None, delta, outcome))
 
 
 def _feed(machine: Machine, batch: Batch) -> None:
+    machine.replaying = True
     known = [*batch.history, *batch.restored]
     machine.patches |= {each.name for each in known if isinstance(each, events.PatchMarked)}
     for event in known:
         machine.apply(event)
     machine.replaying = False
+    machine.dropped_timers.clear()
     for event in batch.fresh:
         machine.apply(event)
         if machine.failure is not None:
@@ -232,6 +251,8 @@ def _commit(batch: Batch, machine: Machine | None, delta: Sequence[HistoryEvent]
         status = machine.custom_status if machine is not None else None
         effects.end(delta[-1], getattr(outcome, "version", None), carried, status)
         effects.messages += _started_again(batch, outcome, carried)
+    withdrawn = machine.unwanted_timers() if machine is not None and outcome is None else ()
+    effects.withdraw(withdrawn)
     return TurnCommit(
         execution_id=batch.ledger.execution_id,
         history_delta=(*batch.restored, *delta),
@@ -240,6 +261,7 @@ def _commit(batch: Batch, machine: Machine | None, delta: Sequence[HistoryEvent]
         metadata=_metadata(batch, outcome),
         cancelled_activities=tuple(effects.cancelled),
         pushes=tuple(effects.pushes),
+        withdrawn_timers=tuple(withdrawn),
     )
 
 

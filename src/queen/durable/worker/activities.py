@@ -12,7 +12,7 @@ from queen.durable.activity_context import ActivityContext, activity_context
 from queen.durable.codec import dump, load
 from queen.durable.events import ApplicationFailure, Failure, PoisonFailure
 from queen.durable.messages import ActivityTask, OrchestratorMessage
-from queen.durable.model import ActivityKey, LockedTask, SessionConfig
+from queen.durable.model import ActivityKey, LockedTask, SessionConfig, TagFilter
 from queen.durable.provider import Provider, ProviderError
 from queen.durable.raised import failure_of
 from queen.durable.registry import RegisteredActivity, Registry
@@ -65,9 +65,19 @@ class ActivityLoop(SlotLoop[LockedTask]):
             limit=limit,
             session=self._session(),
             tags=self._settings.tags,
+            names=self._registry.activities,
         )
         self._counters.worker_dispatcher_items_fetched += len(items)
         return items
+
+    async def fetch_unknown(self, limit: int) -> list[LockedTask]:
+        """Lock work that no live worker has code for."""
+        return await self._provider.fetch_work_items(
+            lock_timeout_ms=self._settings.worker_lock_timeout_ms,
+            limit=limit,
+            tags=TagFilter.any(),
+            unknown_for_ms=self._settings.unregistered_after_ms,
+        )
 
     async def handle(self, item: LockedTask) -> None:
         """Do the work of one item; whatever goes wrong ends here."""

@@ -12,6 +12,7 @@ from queen.durable.registry import Registry
 from queen.durable.worker.activities import ActivityLoop
 from queen.durable.worker.counters import Counters
 from queen.durable.worker.crash import CrashPoints
+from queen.durable.worker.housekeeping import Housekeeping
 from queen.durable.worker.running import RunningActivities
 from queen.durable.worker.settings import WorkerSettings, renewal_interval
 from queen.durable.worker.turns import TurnLoop
@@ -43,6 +44,13 @@ class WorkerCore:
         )
         self._runs_turns = runs_turns
         self._runs_activities = runs_activities
+        self._housekeeping = Housekeeping(
+            provider,
+            registry,
+            self._settings,
+            self._turns if runs_turns else None,
+            self._activities if runs_activities else None,
+        )
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -57,6 +65,8 @@ class WorkerCore:
             loops += [self._turns.run(), self._turns.renewal.run()]
         if self._runs_activities:
             loops += [self._activities.run(), self._activities.renewal.run(), self._keep_sessions()]
+        if loops:
+            loops.append(self._housekeeping.run())
         self._tasks = [asyncio.create_task(each) for each in loops]
 
     async def stop(self, timeout: float = 1.0) -> None:

@@ -22,7 +22,12 @@ def _up_to_this_version() -> CapabilityFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """All times in milliseconds."""
+    """All times in milliseconds.
+
+    Instances are kept in memory between their turns: at most `sticky_instances`, with `sticky_events` events in all
+    (0: none). Code that no live worker has announced for `unregistered_after_ms` is tried, backed off and failed in
+    the end. Messages to instances that never come are kept for `orphans_kept_ms`, then put among the dead letters.
+    """
 
     orchestration_concurrency: int = 16
     worker_concurrency: int = 16
@@ -37,8 +42,13 @@ class WorkerSettings:
     max_sessions_per_runtime: int = 10
     poll_timeout_ms: int = 30_000
     cancellation_grace_ms: int = 10_000
+    unregistered_after_ms: int = 60_000
     unregistered_backoff_ms: int = 1_000
     unregistered_backoff_cap_ms: int = 60_000
+    sticky_instances: int = 500
+    sticky_events: int = 100_000
+    orphans_kept_ms: int = 7 * 24 * 3_600_000
+    housekeeping_ms: int = 30_000
     node_id: str = field(default_factory=_node_id)
     tags: TagFilter = field(default_factory=TagFilter)
     runtime_version: str = RUNTIME_VERSION
@@ -46,6 +56,12 @@ class WorkerSettings:
 
     def __post_init__(self) -> None:
         for name in ("orchestration_concurrency", "worker_concurrency", "max_attempts"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("sticky_instances", "sticky_events", "orphans_kept_ms"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
+        for name in ("unregistered_after_ms", "housekeeping_ms"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         for name in ("orchestrator_lock_timeout_ms", "worker_lock_timeout_ms", "session_lock_timeout_ms"):

@@ -37,6 +37,17 @@ class SlotLoop(ABC, Generic[Item]):
         """Lock up to `limit` items, waiting for the first."""
 
     @abstractmethod
+    async def fetch_unknown(self, limit: int) -> list[Item]:
+        """Lock items that no live worker has code for, without waiting."""
+
+    async def take_unknown(self) -> None:
+        """Deal with items that no live worker has code for, as far as there are free slots."""
+        free = self._slots - len(self._busy)
+        if free > 0 and not self._stopping:
+            for item in await self.fetch_unknown(free):
+                self._begin(item)
+
+    @abstractmethod
     async def handle(self, item: Item) -> None:
         """Do the work of one item; must not raise."""
 

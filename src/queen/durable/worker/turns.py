@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec import structs
 
@@ -13,12 +15,18 @@ from queen.durable import events
 from queen.durable.branches import keys_before
 from queen.durable.errors import StepNotFound
 from queen.durable.events import ApplicationFailure, Failure, InfrastructureFailure, PoisonFailure
-from queen.durable.messages import CancelMessage, ResetMessage, ResumeMessage
+from queen.durable.messages import (
+    CancelMessage,
+    ContinueAsNewMessage,
+    ResetMessage,
+    ResumeMessage,
+    StartMessage,
+)
 from queen.durable.model import ExecutionMetadata, OrchestrationItem, TurnCommit
 from queen.durable.provider import Provider, ProviderError
 from queen.durable.raised import failure_of
 from queen.durable.registry import DEFAULT_VERSION, RegisteredOrchestration, Registry
-from queen.durable.replay.arrivals import Batch, admit, is_parked, open_batch, refused_children
+from queen.durable.replay.arrivals import Batch, Memory, admit, is_parked, open_batch, refused_children
 from queen.durable.replay.reset import reset_commit
 from queen.durable.replay.restore import restore
 from queen.durable.replay.turn import Completed, Continued, Failed, Parked, Turn, fail_turn, run_turn
@@ -29,6 +37,7 @@ from queen.durable.worker.renewal import Renewal
 from queen.durable.worker.running import RunningActivities
 from queen.durable.worker.settings import WorkerSettings, renewal_interval
 from queen.durable.worker.slots import SlotLoop
+from queen.durable.worker.sticky import Sticky
 from queen.durable.worker.threads import Threads
 
 _log = logging.getLogger("queen.durable.worker")
@@ -56,6 +65,8 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
         self._running = running
         self._crash = crash
         self._threads = Threads(settings.orchestration_concurrency, "queen-turn")
+        self.sticky = Sticky(settings.sticky_instances, settings.sticky_events)
+        self._owner = settings.node_id if self.sticky.is_on else None
         timeout, buffer = settings.orchestrator_lock_timeout_ms, settings.orchestrator_lock_renewal_buffer_ms
         self.renewal = Renewal(self._renew, renewal_interval(timeout, buffer))
 
@@ -66,9 +77,20 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
             poll_timeout_ms=self._settings.poll_timeout_ms,
             limit=limit,
             capability=self._settings.capability,
+            handlers=self._registry.handlers,
+            owner=self._owner,
         )
         self._counters.orch_dispatcher_items_fetched += len(items)
         return items
+
+    async def fetch_unknown(self, limit: int) -> list[OrchestrationItem]:
+        """Lock work that no live worker has code for."""
+        return await self._provider.fetch_orchestration_items(
+            lock_timeout_ms=self._settings.orchestrator_lock_timeout_ms,
+            limit=limit,
+            capability=self._settings.capability,
+            unknown_for_ms=self._settings.unregistered_after_ms,
+        )
 
     async def handle(self, item: OrchestrationItem) -> None:
         """Do the work of one item; whatever goes wrong ends here."""
@@ -78,15 +100,55 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
             except ProviderError as error:
                 self._counters.provider_errors += 1
                 _log.warning("turn of %s was not committed: %s", item.instance, error)
-            except asyncio.CancelledError:
-                await self._give_back_quietly(item)
-                raise
+            except asyncio.CancelledError as stop:
+                if _is_stopped():
+                    await self._give_back_quietly(item)
+                    raise
+                await self._put_off(item, stop)
+            except BaseException as error:  # noqa: BLE001 whatever a turn raises must not block or end the worker
+                await self._put_off(item, error)
 
     def close(self) -> None:
-        """Let go of the threads."""
+        """Let go of the threads, and of what is in memory."""
         self._threads.close()
+        self.sticky.clear()
 
     async def _handle(self, item: OrchestrationItem) -> None:
+        memory = self.sticky.take(item)
+        if memory is not None and not _is_plain(item):
+            memory.close()
+            memory = None
+        try:
+            item, memory = await self._complete(item, memory)
+            await self._handle_complete(item, memory)
+        except BaseException:
+            if memory is not None:
+                memory.close()
+            raise
+
+    async def _complete(
+        self, item: OrchestrationItem, memory: Memory | None
+    ) -> tuple[OrchestrationItem, Memory | None]:
+        """The item with all events that are not in memory; a memory that does not fit is let go."""
+        seen = 0 if memory is None else memory.last_event_id
+        if item.left_out and seen < item.last_event_id:
+            try:
+                later = await self._provider.read_history_after(item.instance, item.execution_id, max(0, seen - 1))
+            except ProviderError as error:
+                if error.retryable or error.code == "closed":
+                    raise
+                return structs.replace(item, history_error=error.message), None
+        else:
+            later = item.history[max(0, seen - 1) :]
+        if memory is None or seen == item.last_event_id:
+            return structs.replace(item, history=later if memory is None else []), memory
+        if later and later[0] == memory.last:
+            return structs.replace(item, history=later[1:]), memory
+        memory.close()
+        whole = await self._provider.read_with_execution(item.instance, item.execution_id)
+        return structs.replace(item, history=whole), None
+
+    async def _handle_complete(self, item: OrchestrationItem, memory: Memory | None) -> None:
         if item.undecodable:
             _log.error("%s: %d undecodable messages set aside", item.instance, len(item.undecodable))
         if item.history_error is not None and item.attempt <= self._settings.max_attempts:
@@ -95,9 +157,9 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
             await self._provider.abandon_orchestration_item(item.token, delay_ms=delay)
             return
         if item.attempt > self._settings.max_attempts:
-            await self._poison(item)
+            await self._poison(item, memory)
             return
-        batch = open_batch(item, now_ms=self._provider.now_ms(), runtime_version=self._settings.runtime_version)
+        batch = self._open(item, memory)
         if await self._steered(item, batch):
             return
         if batch is None:
@@ -112,10 +174,29 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
     async def _take_turn(self, item: OrchestrationItem, batch: Batch, orchestration: RegisteredOrchestration) -> None:
         admit(batch, orchestration.version, _seed())
         self._crash.reach("turn.before")
-        turn = await self._threads.run(_guarded_turn, batch, orchestration, item)
+        turn = await self._threads.run(partial(_guarded_turn, keep=self.sticky.is_on), batch, orchestration, item)
         self._crash.reach("turn.before_ack")
-        if await self._ack(item, batch, turn):
+        try:
+            committed = await self._ack(item, batch, turn)
+        except BaseException:
+            batch.memory.close()
+            raise
+        if committed:
             self._crash.reach("turn.after_ack")
+            self.sticky.put(item, batch.ledger.execution_id, batch.memory)
+        else:
+            batch.memory.close()
+
+    def _open(self, item: OrchestrationItem, memory: Memory | None) -> Batch | None:
+        now_ms, version = self._provider.now_ms(), self._settings.runtime_version
+        return open_batch(item, now_ms=now_ms, runtime_version=version, memory=memory)
+
+    async def _put_off(self, item: OrchestrationItem, error: BaseException) -> None:
+        """The turn ended in an error it should not have: it is tried again later, and poison in the end."""
+        delay = self._settings.unregistered_delay_ms(item.attempt)
+        _log.error("turn of %s failed, trying again in %d ms", item.instance, delay, exc_info=error)
+        with contextlib.suppress(ProviderError):
+            await self._provider.abandon_orchestration_item(item.token, delay_ms=delay)
 
     async def _steered(self, item: OrchestrationItem, batch: Batch | None) -> bool:
         """What an operator asked for without the code being asked: to begin again from a step, or to end."""
@@ -166,15 +247,15 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
         )
         await self._provider.abandon_orchestration_item(item.token, delay_ms=delay)
 
-    async def _poison(self, item: OrchestrationItem) -> None:
+    async def _poison(self, item: OrchestrationItem, memory: Memory | None) -> None:
         details = PoisonFailure(
             what=f"orchestration {item.instance}",
             attempts=item.attempt,
             max_attempts=self._settings.max_attempts,
         )
         _log.error("%s: %s", item.instance, details.display())
-        batch = open_batch(item, now_ms=self._provider.now_ms(), runtime_version=self._settings.runtime_version)
-        if item.history_error is not None or batch is None:
+        batch = None if item.history_error is not None else self._open(item, memory)
+        if batch is None:
             await self._fail_unreadable(item, details)
             return
         admit(batch, batch.version or DEFAULT_VERSION)
@@ -203,11 +284,10 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
         self._counters.orchestration_failed(details)
 
     async def _ack(self, item: OrchestrationItem, batch: Batch, turn: Turn) -> bool:
-        commit = turn.commit
+        owner = self._owner if batch.memory.machine is not None else None
+        commit = structs.replace(turn.commit, dead_letters=item.undecodable, owner=owner)
         if isinstance(turn.outcome, Parked):
             commit = self._to_be_resumed(item, batch, commit)
-        if item.undecodable:
-            commit = structs.replace(commit, dead_letters=item.undecodable)
         try:
             await self._commit(item.token, commit)
         except ProviderError as error:
@@ -231,8 +311,9 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
 
     async def _record_refusal(self, item: OrchestrationItem, batch: Batch, refusal: ProviderError) -> bool:
         details = InfrastructureFailure(operation=refusal.operation, message=refusal.message)
-        batch.ledger.last_event_id = batch.history[-1].event_id if batch.history else len(batch.fresh)
-        if batch.history:
+        batch.memory.close()
+        batch.ledger.last_event_id = batch.stored or len(batch.fresh)
+        if batch.stored:
             batch.fresh.clear()
         turn = fail_turn(batch, details)
         try:
@@ -291,9 +372,21 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
             return
 
 
-def _guarded_turn(batch: Batch, orchestration: RegisteredOrchestration, item: OrchestrationItem) -> Turn:
+def _is_plain(item: OrchestrationItem) -> bool:
+    """Whether a turn needs nothing of the history but what is in memory: no operator steers it, none has failed."""
+    special = ResetMessage, ResumeMessage, StartMessage, ContinueAsNewMessage, CancelMessage
+    return item.attempt == 1 and not any(isinstance(each, special) for each in item.messages)
+
+
+def _is_stopped() -> bool:
+    """Whether the worker, rather than the code of a workflow, cancelled the running task."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _guarded_turn(batch: Batch, orchestration: RegisteredOrchestration, item: OrchestrationItem, *, keep: bool) -> Turn:
     try:
-        return run_turn(batch, orchestration.entry, kv=item.kv, new_guid=lambda: str(uuid.uuid4()))
+        return run_turn(batch, orchestration.entry, kv=item.kv, new_guid=lambda: str(uuid.uuid4()), keep=keep)
     except Exception:
         raise
     except BaseException as panic:  # noqa: BLE001 it would end the thread, or look like the end of the worker

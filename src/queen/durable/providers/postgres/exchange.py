@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
-from queen.durable.messages import OrchestratorMessage
+from queen.durable.messages import OrchestratorMessage, visible_from_ms
 from queen.durable.model import ENDED, LockedTask, OrchestrationItem
 from queen.durable.provider import ProviderError
 from queen.durable.providers.postgres.batching import Batcher
@@ -13,7 +13,7 @@ from queen.durable.providers.postgres.connection import Calls, Row
 from queen.durable.providers.postgres.notices import Notices
 from queen.durable.providers.postgres.queries import PostgresQueries
 from queen.durable.providers.postgres.requests import Exchange, Finished, Look, Passenger, Request, looked_for
-from queen.durable.providers.postgres.turns import Turn, columns, message_row, read_item
+from queen.durable.providers.postgres.turns import Turn, message_row, read_item
 from queen.durable.providers.rows import locked_task
 from queen.durable.providers.wake import Clock, Signal
 
@@ -39,7 +39,6 @@ class PostgresExchange(PostgresQueries):
         self._orchestrations = Signal(self.now_ms)
         self._tasks = Signal(self.now_ms)
         self._instances: dict[str, str] = {}
-        self._ahead = 0
         self._exchanges = Batcher[Request, Any](self._exchange, lanes=1, single=looked_for)
         self._pushing = Batcher[Request, Any](self._exchange)
         self._enqueued = Batcher[Enqueued, bool](self._enqueue_messages, lanes=1)
@@ -93,7 +92,7 @@ class PostgresExchange(PostgresQueries):
 
     def _tell(self, made: Exchange, acked: list[Row], items: Passenger | None, tasks: Passenger | None) -> None:
         """Tell those who wait of what is there now, unless a passenger has taken all of it."""
-        visible = [*made.visible, *(row["ready_at"] - self._ahead for row in acked if row["ready_at"] is not None)]
+        visible = [*made.visible, *(row["ready_at"] for row in acked if row["ready_at"] is not None)]
         visible += [0] * made.completes
         if visible and not (items is not None and items.took_all()):
             self._orchestrations.notify(min(visible))
@@ -117,24 +116,25 @@ class PostgresExchange(PostgresQueries):
         return *found, passenger.news
 
     async def _enqueue_messages(self, enqueued: list[Enqueued]) -> list[bool]:
-        rows = [(*message_row(message), delay_ms, dedup_id) for message, delay_ms, dedup_id in enqueued]
-        notice = self._notices.take("o") if any(self._soon(row[3] + row[4]) for row in rows) else None
-        now = any(row[3] + row[4] <= 0 for row in rows)
-        items = Passenger.board(self._orchestrations, None, invited=now)
-        statement, along = "enqueue_messages", () if items is None else items.waiter.wanted
+        visible = [visible_from_ms(message) + delay_ms for message, delay_ms, _ in enqueued]
+        notice = self._notices.take("o") if any(map(self._soon, visible)) else None
+        items = Passenger.board(self._orchestrations, None, invited=min(visible) <= 0)
+        statement, along = "enqueue_messages", () if items is None else (items.waiter.wanted,)
         with _declining(items):
             found = await self._database.call(
                 "enqueue_for_orchestrator",
                 f"{statement}_fetch_items" if along else statement,
-                *columns(rows, 6),
+                [message_row(message) for message, _, _ in enqueued],
+                [delay_ms for _, delay_ms, _ in enqueued],
+                [dedup_id for _, _, dedup_id in enqueued],
                 *self._tail(notice),
                 *along,
             )
-        stored, fetched = found[: len(rows)], found[len(rows) :]
+        stored, fetched = found[: len(enqueued)], found[len(enqueued) :]
         if items is not None:
             await self._deliver(items, self._read_items(fetched), self._give_back_items)
         if items is None or not items.took_all():
-            self._orchestrations.notify(min(row["visible_at"] for row in stored) - self._ahead)
+            self._orchestrations.notify(min(row["visible_at"] for row in stored))
         return [row["accepted"] for row in stored]
 
     def _soon(self, visible_at: int) -> bool:
@@ -152,12 +152,10 @@ class PostgresExchange(PostgresQueries):
         return [locked_task(row["token"], [row[name] for name in _TASK]) for row in rows[:-1]], self._due(rows[-1])
 
     def _due(self, end: Row) -> int | None:
-        """When to look again, by our own clock: the server's may be ahead or behind."""
-        now = self.now_ms()
-        self._ahead = end["server_now"] - now
-        if end["again"]:
-            return now + _AGAIN_MS
-        return None if end["next_due"] is None else end["next_due"] - self._ahead
+        """When to look again, by the server's clock."""
+        self._server_clock.set(end["server_now"])
+        due: int | None = end["next_due"]
+        return self.now_ms() + _AGAIN_MS if end["again"] else due
 
     async def _give_back_items(self, items: list[OrchestrationItem]) -> None:
         for item in items:

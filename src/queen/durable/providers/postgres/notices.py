@@ -5,12 +5,15 @@ import contextlib
 import secrets
 import zlib
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 import asyncpg
 
 from queen.durable.providers.postgres.connection import BROKEN
 
-__all__ = ["Listener", "Notices"]
+__all__ = ["Listener", "Notices", "concerns"]
+
+Connection = Any
 
 _PAUSE = 0.025
 _GRACE = 0.01
@@ -67,41 +70,66 @@ class Notices:
 
 
 class Listener:
-    """One connection that listens, and is made again when it breaks."""
+    """One connection that listens, and is made again when it breaks.
+
+    While it listens no task is running: a program that ends without closing it leaves nothing unfinished behind.
+    """
 
     def __init__(self, url: str, channel: str, heard: Callable[[str], None]) -> None:
         self._url = url
         self._channel = channel
         self._heard = heard
-        self.healthy = False
-        self._task = asyncio.create_task(self._listen())
+        self._connection: Connection | None = None
+        self._closed = False
+        self._connecting = asyncio.create_task(self._connect())
+
+    @property
+    def healthy(self) -> bool:
+        """Whether notices arrive."""
+        return self._connection is not None
 
     async def close(self) -> None:
         """Stop listening."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        self._closed = True
+        self._connecting.cancel()
+        await asyncio.gather(self._connecting, return_exceptions=True)
+        if self._connection is not None:
+            await _close(self._connection)
 
-    async def _listen(self) -> None:
+    async def _connect(self) -> None:
         while True:
-            try:
-                await self._listen_once()
-            except (asyncpg.PostgresError, *BROKEN):
-                self.healthy = False
+            with contextlib.suppress(asyncpg.PostgresError, *BROKEN):
+                connection = await self._listen()
+                if not connection.is_closed():
+                    self._connection = connection
+                    self._heard("")
+                    return
             await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _listen_once(self) -> None:
-        connection = await asyncpg.connect(self._url, timeout=5)
-        ended = asyncio.Event()
+    async def _listen(self) -> Connection:
+        connection: Connection = await asyncpg.connect(self._url, timeout=5)
         try:
-            connection.add_termination_listener(lambda _: ended.set())
+            connection.add_termination_listener(self._lost)
             await connection.add_listener(self._channel, lambda *received: self._heard(str(received[3])))
-            self.healthy = True
-            self._heard("")
-            await ended.wait()
-        finally:
-            self.healthy = False
-            with contextlib.suppress(asyncpg.PostgresError, *BROKEN):
-                await connection.close(timeout=2)
+        except BaseException:
+            await _close(connection)
+            raise
+        return connection
+
+    def _lost(self, connection: Connection) -> None:
+        if connection is self._connection:
+            self._connection = None
+            if not self._closed and not asyncio.get_running_loop().is_closed():
+                self._connecting = asyncio.create_task(self._reconnect())
+
+    async def _reconnect(self) -> None:
+        await asyncio.sleep(_RETRY_SECONDS)
+        await self._connect()
+
+
+async def _close(connection: Connection) -> None:
+    with contextlib.suppress(asyncpg.PostgresError, *BROKEN):
+        await connection.close(timeout=2)
 
 
 def concerns(changed: str, instance: str) -> bool:

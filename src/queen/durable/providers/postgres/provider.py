@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from queen.db import pool
-from queen.durable.messages import ActivityTask, OrchestratorMessage, encode_item
+from queen.durable.mailbox import DeadLetter
+from queen.durable.messages import ActivityTask, OrchestratorMessage
 from queen.durable.model import (
     CapabilityFilter,
     LockedTask,
@@ -19,7 +20,7 @@ from queen.durable.providers.postgres.exchange import LISTENING_SECONDS, Postgre
 from queen.durable.providers.postgres.notices import Listener, concerns
 from queen.durable.providers.postgres.requests import Finished, Look
 from queen.durable.providers.postgres.schema import DEFAULT_SCHEMA, Schema
-from queen.durable.providers.postgres.turns import Turn
+from queen.durable.providers.postgres.turns import Turn, task_row
 from queen.durable.providers.wake import Clock, Waiter, long_poll
 
 __all__ = ["PostgresProvider"]
@@ -54,7 +55,14 @@ class PostgresProvider(PostgresExchange):
         address for notifications, without which new work of other processes is looked for every 250 ms.
         """
         database = await Database.open(url, Schema(schema), pool_size=pool_size, pooler=pooler)
-        return cls(database, listen_url or (url if pooler == "session" else None), clock)
+        try:
+            server_ms = await database.value("connect", "server_clock")
+        except BaseException:
+            await database.close()
+            raise
+        opened = cls(database, listen_url or (url if pooler == "session" else None), clock)
+        opened._server_clock.set(server_ms)
+        return opened
 
     @classmethod
     def over(cls, database: pool.Database, *, schema: str = DEFAULT_SCHEMA) -> "PostgresProvider":
@@ -104,9 +112,13 @@ class PostgresProvider(PostgresExchange):
         poll_timeout_ms: int = 0,
         limit: int = 1,
         capability: CapabilityFilter | None = None,
+        handlers: tuple[str, ...] | None = None,
+        unknown_for_ms: int | None = None,
+        owner: str | None = None,
     ) -> list[OrchestrationItem]:
         lows, highs = (None, None) if capability is None else capability.packed()
-        wanted = limit, lock_timeout_ms, lows, highs
+        needed = None if handlers is None or unknown_for_ms is not None else ["", *handlers]
+        wanted = limit, lock_timeout_ms, lows, highs, needed, unknown_for_ms, owner
 
         async def look(waiter: Waiter) -> tuple[list[OrchestrationItem], int | None, int]:
             return await self._look(Look("item", waiter), self._give_back_items)
@@ -116,7 +128,7 @@ class PostgresProvider(PostgresExchange):
             look,
             wanted=wanted,
             limit=limit,
-            kind=capability,
+            kind=(capability, handlers, unknown_for_ms, owner),
             poll_timeout_ms=poll_timeout_ms,
             fallback_seconds=self._fallback,
         )
@@ -133,7 +145,7 @@ class PostgresProvider(PostgresExchange):
         )
         if not found:
             raise ProviderError("abandon_orchestration_item", "the lock is not held", code="lock_lost")
-        self._orchestrations.notify(found[0][1] - self._ahead)
+        self._orchestrations.notify(found[0][1])
 
     async def renew_orchestration_item_lock(self, token: str, extend_ms: int) -> None:
         operation = "renew_orchestration_item_lock"
@@ -145,17 +157,28 @@ class PostgresProvider(PostgresExchange):
     ) -> bool:
         return await self._enqueued.submit((message, delay_ms, dedup_id))
 
+    async def announce(
+        self, *, handlers: Sequence[str] = (), activities: Sequence[str] = (), forget_after_ms: int = 600_000
+    ) -> None:
+        queues = ["orchestrator"] * len(handlers) + ["worker"] * len(activities)
+        names = [*handlers, *activities]
+        await self._database.call("announce", "announce", queues, names, forget_after_ms, self._given_now())
+
+    async def expire_orphans(self, keep_ms: int, *, limit: int = 100) -> list[str]:
+        gone: list[str] = await self._database.value(
+            "expire_orphans", "expire_orphans", keep_ms, limit, self._given_now()
+        )
+        return gone
+
+    async def list_dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
+        found = await self._database.call("list_dead_letters", "mailbox_dead_letters", "orchestrator", limit)
+        return [DeadLetter(row[0], row[4], row[1], row[2], row[3]) for row in found]
+
     async def enqueue_for_worker(self, task: ActivityTask) -> None:
         await self._database.call(
             "enqueue_for_worker",
             "enqueue_task",
-            task.instance,
-            task.execution_id,
-            task.activity_id,
-            task.session_id,
-            task.tag or "",
-            task.priority,
-            encode_item(task),
+            *task_row(task),
             self._given_now(),
         )
         self._tasks.notify()
@@ -170,11 +193,15 @@ class PostgresProvider(PostgresExchange):
         limit: int = 1,
         session: SessionConfig | None = None,
         tags: TagFilter = UNTAGGED,
+        names: tuple[str, ...] | None = None,
+        unknown_for_ms: int | None = None,
     ) -> list[LockedTask]:
-        named = None if tags.everything else [*sorted(tags.tags), *([""] if tags.untagged else [])]
+        labels = None if tags.everything else [*sorted(tags.tags), *([""] if tags.untagged else [])]
         held = session or SessionConfig("")
         owner = session and session.owner
-        wanted = limit, lock_timeout_ms, named, owner, held.lock_timeout_ms, held.max_sessions
+        needed = None if names is None or unknown_for_ms is not None else list(names)
+        times = held.lock_timeout_ms, held.max_sessions
+        wanted = limit, lock_timeout_ms, needed, unknown_for_ms, labels, owner, *times
 
         async def look(waiter: Waiter) -> tuple[list[LockedTask], int | None, int]:
             return await self._look(Look("task", waiter), self._give_back_tasks)
@@ -184,7 +211,7 @@ class PostgresProvider(PostgresExchange):
             look,
             wanted=wanted,
             limit=limit,
-            kind=(session, tags),
+            kind=(session, tags, names, unknown_for_ms),
             poll_timeout_ms=poll_timeout_ms,
             fallback_seconds=self._fallback,
         )
@@ -202,7 +229,7 @@ class PostgresProvider(PostgresExchange):
         )
         if visible_at is None:
             raise ProviderError("abandon_work_item", "the lock is not held", code="lock_lost")
-        self._tasks.notify(visible_at - self._ahead)
+        self._tasks.notify(visible_at)
 
     async def renew_work_item_lock(self, token: str, extend_ms: int) -> None:
         if await self.renew_work_item_locks([token], extend_ms):

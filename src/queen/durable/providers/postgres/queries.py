@@ -23,7 +23,7 @@ from queen.durable.model import (
 from queen.durable.provider import NEWEST, Provider, ProviderError
 from queen.durable.providers import rows
 from queen.durable.providers.postgres.connection import Calls
-from queen.durable.providers.wake import Changes, Clock, system_clock
+from queen.durable.providers.wake import Changes, Clock, ServerClock
 
 __all__ = ["PostgresQueries"]
 
@@ -41,9 +41,10 @@ class PostgresQueries(Provider):
         self._database = database
         self._clock = clock
         self._changes = Changes()
+        self._server_clock = ServerClock()
 
     def now_ms(self) -> int:
-        return (self._clock or system_clock)()
+        return (self._clock or self._server_clock)()
 
     def _given_now(self) -> int | None:
         return None if self._clock is None else self._clock()
@@ -59,6 +60,10 @@ class PostgresQueries(Provider):
     async def read_with_execution(self, instance: str, execution_id: int) -> list[HistoryEvent]:
         found = await self._database.call("read_with_execution", "read_history", instance, execution_id)
         return rows.history("read_with_execution", [row[0] for row in found])
+
+    async def read_history_after(self, instance: str, execution_id: int, event_id: int) -> list[HistoryEvent]:
+        found = await self._database.call("read_history_after", "read_history_after", instance, execution_id, event_id)
+        return rows.history("read_history_after", [row[0] for row in found])
 
     async def append_with_execution(self, instance: str, execution_id: int, events: Sequence[HistoryEvent]) -> None:
         await self._database.call(

@@ -9,17 +9,12 @@ import msgspec
 
 from queen.durable.messages import OrchestratorMessage, visible_from_ms
 from queen.durable.model import QueuePush
-from queen.durable.providers.postgres.turns import Turn, columns, message_row, push_row, turn_parameters
+from queen.durable.providers.postgres.turns import Turn, message_row, push_row, turn_parameters
 from queen.durable.providers.wake import Ride, Signal, Waiter
 
 __all__ = ["Exchange", "Finished", "Look", "Passenger", "Request", "looked_for"]
 
 Queue = Literal["item", "task"]
-_NOTHING = (None, None, None, 0)
-_NOT_ASKED: dict[Queue, tuple[Any, ...]] = {
-    "item": (0, 0, None, None),
-    "task": (0, 0, None, None, 0, None),
-}
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -123,17 +118,16 @@ class Exchange:
         self, tail: tuple[int | None, str, str | None], items: Passenger | None, tasks: Passenger | None
     ) -> list[Any]:
         """The parameters of the statement, in order."""
-        rows = [
-            (one.token, *(_NOTHING if one.completion is None else message_row(one.completion))) for one in self.finished
-        ]
-        pushed = [(n, *push_row(push)) for n, one in enumerate(self.finished, start=1) for push in one.pushes]
-        relaxed = not self.turns and not pushed
+        numbered = list(enumerate(self.finished, start=1))
+        completions = [message_row(one.completion, n) for n, one in numbered if one.completion is not None]
+        pushed = [push_row(n, push) for n, one in numbered for push in one.pushes]
         return [
             *turn_parameters(self.turns),
-            *columns(rows, 5),
-            *columns(pushed, 8),
+            [one.token for one in self.finished],
+            completions,
+            pushed,
             *tail,
-            relaxed,
-            *(items.waiter.wanted if items else _NOT_ASKED["item"]),
-            *(tasks.waiter.wanted if tasks else _NOT_ASKED["task"]),
+            not self.turns and not pushed,
+            items.waiter.wanted if items else None,
+            tasks.waiter.wanted if tasks else None,
         ]

@@ -1,4 +1,4 @@
-"""Turns as arrays: many commits become the parameters of one statement."""
+"""Turns as rows: many commits become the parameters of one statement."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,12 +6,20 @@ from typing import Any
 import msgspec
 
 from queen.durable.events import encode_event, event_kind
-from queen.durable.messages import OrchestratorMessage, encode_item, visible_from_ms
+from queen.durable.messages import (
+    ActivityTask,
+    OrchestratorMessage,
+    encode_item,
+    handler_of,
+    timer_name,
+    visible_from_ms,
+    withdrawal_name,
+)
 from queen.durable.model import OrchestrationItem, QueuePush, TurnCommit, pack_version
 from queen.durable.providers.delta import Delta
 from queen.durable.providers.rows import orchestration_item
 
-__all__ = ["Turn", "columns", "message_row", "push_row", "read_item", "turn_parameters"]
+__all__ = ["Turn", "columns", "message_row", "push_row", "read_item", "task_row", "turn_parameters"]
 
 Columns = list[list[Any]]
 
@@ -28,14 +36,23 @@ def columns(rows: Sequence[Sequence[Any]], width: int) -> Columns:
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
 
 
-def message_row(message: OrchestratorMessage) -> tuple[str, str, bytes, int]:
-    """Key, kind, body, and when it is visible at the earliest."""
-    return message.instance, type(message).__name__, encode_item(message).encode(), visible_from_ms(message)
-
-
-def push_row(push: QueuePush) -> tuple[Any, ...]:
-    """A push in the order of the statement's arrays."""
+def message_row(message: OrchestratorMessage, sender: int = 0) -> tuple[Any, ...]:
+    """A ``message_row``: a timer is visible from its fire time, others at once."""
     return (
+        sender,
+        message.instance,
+        type(message).__name__,
+        withdrawal_name(message),
+        handler_of(message),
+        encode_item(message).encode(),
+        visible_from_ms(message),
+    )
+
+
+def push_row(sender: int, push: QueuePush) -> tuple[Any, ...]:
+    """A ``push_row``."""
+    return (
+        sender,
         push.queue,
         push.partition,
         push.payload,
@@ -46,36 +63,39 @@ def push_row(push: QueuePush) -> tuple[Any, ...]:
     )
 
 
-def turn_parameters(turns: Sequence[Turn]) -> list[Any]:
-    """The arrays of ``ack_turns``, up to the clock."""
+def turn_parameters(turns: Sequence[Turn]) -> list[list[Any]]:
+    """What ``ack_turns`` is given, table by table."""
     deltas = [Delta.of(turn.commit.history_delta) for turn in turns]
     numbered = list(enumerate((turn.commit for turn in turns), start=1))
-    heads = [_head(turn, delta) for turn, delta in zip(turns, deltas, strict=True)]
-    events = [(n, e.event_id, event_kind(e), encode_event(e)) for n, commit in numbered for e in commit.history_delta]
-    values = [(n, key, *change) for n, delta in enumerate(deltas, start=1) for key, change in delta.kv.items()]
-    tasks = [
-        (n, t.instance, t.execution_id, t.activity_id, t.session_id, t.tag or "", t.priority, encode_item(t))
-        for n, commit in numbered
-        for t in commit.worker_items
-    ]
-    cancelled = [
-        (n, key.instance, key.execution_id, key.activity_id)
-        for n, commit in numbered
-        for key in commit.cancelled_activities
-    ]
-    messages = [(n, *message_row(message)) for n, commit in numbered for message in commit.orchestrator_items]
-    buried = [(n, letter.message_id, letter.error) for n, commit in numbered for letter in commit.dead_letters]
-    pushes = [(n, *push_row(push)) for n, commit in numbered for push in commit.pushes]
     return [
-        *columns(heads, 12),
-        *columns(events, 4),
-        *columns(values, 4),
-        *columns(tasks, 8),
-        *columns(cancelled, 4),
-        *columns(messages, 5),
-        *columns(buried, 3),
-        *columns(pushes, 8),
+        [_head(turn, delta) for turn, delta in zip(turns, deltas, strict=True)],
+        [(n, e.event_id, event_kind(e), encode_event(e)) for n, commit in numbered for e in commit.history_delta],
+        [(n, key, *change) for n, delta in enumerate(deltas, start=1) for key, change in delta.kv.items()],
+        [(n, *task_row(task)) for n, commit in numbered for task in commit.worker_items],
+        [
+            (n, key.instance, key.execution_id, key.activity_id)
+            for n, commit in numbered
+            for key in commit.cancelled_activities
+        ],
+        [message_row(message, n) for n, commit in numbered for message in commit.orchestrator_items],
+        [(n, timer_name(commit.execution_id, timer)) for n, commit in numbered for timer in commit.withdrawn_timers],
+        [(n, letter.message_id, letter.error) for n, commit in numbered for letter in commit.dead_letters],
+        [push_row(n, push) for n, commit in numbered for push in commit.pushes],
     ]
+
+
+def task_row(task: ActivityTask) -> tuple[Any, ...]:
+    """A ``task_row`` after its turn."""
+    return (
+        task.instance,
+        task.execution_id,
+        task.activity_id,
+        task.name,
+        task.session_id,
+        task.tag or "",
+        task.priority,
+        encode_item(task),
+    )
 
 
 def _head(turn: Turn, delta: Delta) -> tuple[Any, ...]:
@@ -94,6 +114,7 @@ def _head(turn: Turn, delta: Delta) -> tuple[Any, ...]:
         delta.status_changed,
         delta.status,
         delta.kv_cleared,
+        turn.commit.owner,
     )
 
 
@@ -101,7 +122,9 @@ def read_item(row: Any) -> OrchestrationItem:
     """One row of ``fetch_orchestrations``."""
     known = None
     if row["status"] is not None:
-        known = row["name"], row["version"], row["execution_id"], row["parent_instance"]
+        known = row["name"], row["version"], row["execution_id"], row["parent_instance"], row["status"], row["identity"]
     values = zip(row["kv_keys"] or (), row["kv_values"] or (), row["kv_times"] or (), strict=True)
     batch = list(zip(row["message_ids"], row["bodies"], row["attempts"], strict=True))
-    return orchestration_item(row["instance"], row["token"], known, batch, row["history"], values)
+    return orchestration_item(
+        row["instance"], row["token"], known, batch, row["history"], values, row["last_event_id"], owned=row["owned"]
+    )

@@ -83,8 +83,8 @@ def _send(store: Statements, messages: Iterable[Outgoing]) -> None:
         where = {"queue": message.queue, "routing_key": message.routing_key}
         visible_at = now + message.visible_after_ms
         if message.routing_key is not None:
-            store.change("upsert_key", **where, visible_at=visible_at)
-        store.change("insert_message", **where, visible_at=visible_at, kind=None, body=message.body)
+            store.change("upsert_key", **where, visible_at=visible_at, handler=None)
+        store.change("insert_message", **where, visible_at=visible_at, kind=None, name=None, body=message.body)
 
 
 def _dequeue(store: Statements, queue: str, lock_timeout_ms: int) -> MessageBatch | None:
@@ -124,7 +124,7 @@ def _ack(store: Statements, token: str, work: UnitOfWork) -> None:
     _send(store, work.outgoing)
     if held is not None:
         where = {"queue": held[2], "routing_key": held[0]}
-        store.rows("release_key", **where, not_before=0)
+        store.rows("release_key", **where, not_before=0, owner=None)
         store.change("delete_idle_key", **where)
 
 
@@ -143,9 +143,9 @@ def _abandon(store: Statements, token: str, delay_ms: int, uncount: int) -> None
     now = store.now_ms()
     held = store.row("find_key_lock", queue=None, token=token, now=now)
     if held is not None:
-        visible_at = now + delay_ms if delay_ms > 0 else 0
-        store.change("unstamp_messages", token=token, visible_at=visible_at, uncount=uncount)
-        store.rows("release_key", queue=held[2], routing_key=held[0], not_before=now)
+        store.change("unstamp_messages", token=token, uncount=uncount)
+        not_before = now + max(0, delay_ms)
+        store.rows("release_key", queue=held[2], routing_key=held[0], not_before=not_before, owner=None)
     elif not store.change("release_single", token=token, now=now, visible_at=now + delay_ms, uncount=uncount):
         raise _lost("abandon")
 

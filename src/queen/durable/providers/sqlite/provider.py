@@ -151,16 +151,21 @@ class SqliteProvider(SqliteQueries):
         poll_timeout_ms: int = 0,
         limit: int = 1,
         capability: CapabilityFilter | None = None,
+        handlers: tuple[str, ...] | None = None,
+        unknown_for_ms: int | None = None,
+        owner: str | None = None,
     ) -> list[OrchestrationItem]:
+        wanted = orchestrator.Wanted(lock_timeout_ms, limit, capability, handlers, unknown_for_ms, owner)
+
         def fetch(store: Statements) -> orchestrator.Fetched:
-            return orchestrator.fetch(store, lock_timeout_ms, limit, capability)
+            return orchestrator.fetch(store, wanted)
 
         async def look(_: Waiter) -> tuple[list[OrchestrationItem], int | None, int]:
             news = self._orchestrations.news
             found = await self._database.fetch(
                 "fetch_orchestration_items",
                 fetch,
-                probe=lambda store: orchestrator.is_idle(store, capability),
+                probe=lambda store: orchestrator.is_idle(store, wanted),
                 undo=self._give_back_items,
             )
             return *found, news
@@ -170,7 +175,7 @@ class SqliteProvider(SqliteQueries):
             look,
             wanted=fetch,
             limit=limit,
-            kind=capability,
+            kind=(capability, handlers, unknown_for_ms, owner),
             poll_timeout_ms=poll_timeout_ms,
             fallback_seconds=_fallback,
         )
@@ -214,6 +219,22 @@ class SqliteProvider(SqliteQueries):
         )
         return sent.accepted
 
+    async def announce(
+        self, *, handlers: Sequence[str] = (), activities: Sequence[str] = (), forget_after_ms: int = 600_000
+    ) -> None:
+        def note(store: Statements) -> None:
+            now = store.now_ms()
+            for queue, names in ((orchestrator.QUEUE, handlers), ("worker", activities)):
+                store.change_many("announce", [{"queue": queue, "name": name, "now": now} for name in names])
+            store.change("forget_handlers", before=now - forget_after_ms)
+
+        await self._database.write("announce", note, durable=False)
+
+    async def expire_orphans(self, keep_ms: int, *, limit: int = 100) -> list[str]:
+        return await self._database.write(
+            "expire_orphans", lambda store: orchestrator.expire_orphans(store, keep_ms, limit)
+        )
+
     async def enqueue_for_worker(self, task: ActivityTask) -> None:
         await self._database.write(
             "enqueue_for_worker", lambda store: orchestrator.queue_tasks(store, [task], store.now_ms())
@@ -228,8 +249,10 @@ class SqliteProvider(SqliteQueries):
         limit: int = 1,
         session: SessionConfig | None = None,
         tags: TagFilter = UNTAGGED,
+        names: tuple[str, ...] | None = None,
+        unknown_for_ms: int | None = None,
     ) -> list[LockedTask]:
-        wanted = worker.Wanted(lock_timeout_ms, limit, session, tags)
+        wanted = worker.Wanted(lock_timeout_ms, limit, session, tags, names, unknown_for_ms)
 
         def fetch(store: Statements) -> tuple[list[LockedTask], int | None]:
             return worker.fetch(store, wanted)
@@ -249,7 +272,7 @@ class SqliteProvider(SqliteQueries):
             look,
             wanted=fetch,
             limit=limit,
-            kind=(session, tags),
+            kind=(session, tags, names, unknown_for_ms),
             poll_timeout_ms=poll_timeout_ms,
             fallback_seconds=_fallback,
         )

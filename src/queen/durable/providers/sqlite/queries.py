@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from queen.durable.events import HistoryEvent
+from queen.durable.mailbox import DeadLetter
 from queen.durable.model import (
     CustomStatus,
     DeleteCounts,
@@ -50,6 +51,18 @@ class SqliteQueries(Provider):
     async def read_with_execution(self, instance: str, execution_id: int) -> list[HistoryEvent]:
         texts = await self._database.read("read", lambda store: _texts(store, instance, execution_id))
         return rows.history("read_with_execution", texts)
+
+    async def read_history_after(self, instance: str, execution_id: int, event_id: int) -> list[HistoryEvent]:
+        where = {"instance": instance, "execution_id": execution_id, "event_id": event_id}
+        found = await self._database.read("read", lambda store: store.rows("read_history_after", **where))
+        return rows.history("read_history_after", [row[0] for row in found])
+
+    async def list_dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
+        queue = orchestrator.QUEUE
+        found = await self._database.read(
+            "list_dead_letters", lambda store: store.rows("list_dead_letters", queue=queue, limit=limit)
+        )
+        return [DeadLetter(row[0], row[4], row[1], _bytes(row[2]), row[3]) for row in found]
 
     async def append_with_execution(self, instance: str, execution_id: int, events: Sequence[HistoryEvent]) -> None:
         await self._database.write(
@@ -136,3 +149,7 @@ def _texts(store: Statements, instance: str, execution_id: int | None) -> list[s
     if execution_id is None:
         return []
     return [row[0] for row in store.rows("read_history", instance=instance, execution_id=execution_id)]
+
+
+def _bytes(body: str | bytes) -> bytes:
+    return body.encode() if isinstance(body, str) else bytes(body)

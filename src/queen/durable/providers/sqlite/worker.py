@@ -10,7 +10,7 @@ from queen.durable.messages import OrchestratorMessage
 from queen.durable.model import LockedTask, SessionConfig, TagFilter
 from queen.durable.provider import ProviderError
 from queen.durable.providers.rows import locked_task
-from queen.durable.providers.sqlite.orchestrator import Sent, send
+from queen.durable.providers.sqlite.orchestrator import Sent, names_list, send
 from queen.durable.providers.sqlite.statements import Row, Statements
 
 __all__ = ["Wanted", "abandon", "ack", "fetch", "is_idle", "renew", "renew_sessions"]
@@ -23,6 +23,8 @@ class Wanted(msgspec.Struct, frozen=True):
     limit: int
     session: SessionConfig | None
     tags: TagFilter
+    names: tuple[str, ...] | None = None
+    unknown_for_ms: int | None = None
 
 
 def is_idle(store: Statements, wanted: Wanted) -> tuple[list[LockedTask], int | None] | None:
@@ -47,9 +49,12 @@ def fetch(store: Statements, wanted: Wanted) -> tuple[list[LockedTask], int | No
 
 
 def _candidates(store: Statements, wanted: Wanted, now: int, limit: int) -> list[Row]:
+    if wanted.unknown_for_ms is not None:
+        return store.rows("unknown_work_items", before=now - wanted.unknown_for_ms, limit=limit)
     session = wanted.session
     conditions = {
         "now": now,
+        "names": names_list(wanted.names),
         "limit": limit,
         "owner": session and session.owner,
         "may_claim": session is not None and _may_claim(store, session, now),

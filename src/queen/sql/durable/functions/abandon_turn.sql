@@ -1,5 +1,5 @@
--- Promises: gives an instance back, its messages in order, hidden for p_delay_ms; it queues up behind the others. p_uncount
---   lowers the attempts, not below 0. No row when the token does not hold a live lock.
+-- Promises: gives an instance back, its messages in order, hidden for p_delay_ms together with what arrives meanwhile; it
+--   queues up behind the others. p_uncount lowers the attempts, not below 0. No row when the token does not hold a live lock.
 -- Locks: the row of the key.
 create or replace function queen_durable.abandon_turn(
     p_token text, p_delay_ms bigint, p_uncount integer, p_now bigint
@@ -25,16 +25,15 @@ begin
         return;
     end if;
     update queen_durable.mailbox_messages m
-    set lock_token = null,
-        visible_at = case when p_delay_ms > 0 then v_now + p_delay_ms else m.visible_at end,
-        attempts = greatest(0, m.attempts - p_uncount)
+    set lock_token = null, attempts = greatest(0, m.attempts - p_uncount)
     where m.lock_token = p_token;
     return query
     update queen_durable.mailbox_keys k
-    set lock_token = null, locked_until = null, ready_at = greatest(v_now, (
-        select min(m.visible_at) from queen_durable.mailbox_messages m
-        where m.queue = 'orchestrator' and m.routing_key = v_key
-    ))
+    set lock_token = null, locked_until = null, owner = null, held_until = v_now + p_delay_ms,
+        ready_at = greatest(v_now + p_delay_ms, (
+            select min(m.visible_at) from queen_durable.mailbox_messages m
+            where m.queue = 'orchestrator' and m.routing_key = v_key
+        ))
     where k.queue = 'orchestrator' and k.routing_key = v_key
     returning k.routing_key, k.ready_at;
 end $$;

@@ -1,11 +1,9 @@
--- Promises: deletes items whose lock is live and sends their completions (a null key: none), each or not at all. Answers per token
---   whether it was held. p_relaxed: a power failure may undo it (the activity then runs again), so the commit does not wait
---   for the disk.
+-- Promises: deletes items whose lock is live and sends their completions (sender n: the n-th token), each or not at all. Answers
+--   per token whether it was held. p_relaxed: a power failure may undo it (the activity then runs again), so the commit does
+--   not wait for the disk.
 -- Locks: the keys of the receivers in key order, then the items: the order in which a turn cancels them.
 create or replace function queen_durable.ack_work_items(
-    p_tokens text[], m_key text[], m_kind text[], m_body bytea[], m_visible_at bigint[],
-    q_item integer[], q_queue text[], q_partition text[], q_payload text[], q_transaction text[], q_trace text[],
-    q_deliver_at bigint[], q_parent text[],
+    p_tokens text[], p_completions queen_durable.message_row[], p_pushes queen_durable.push_row[],
     p_now bigint, p_channel text, p_notice text, p_relaxed boolean
 ) returns table (held boolean)
 language plpgsql volatile
@@ -22,7 +20,7 @@ begin
     if p_relaxed then
         perform set_config('synchronous_commit', 'off', true);
     end if;
-    perform queen_durable.lock_keys(m_key);
+    perform queen_durable.lock_keys(array(select m.key from unnest(p_completions) as m));
     v_now := queen_durable.clock_ms(p_now);
     with finished as (
         delete from queen_durable.work_items w
@@ -35,20 +33,18 @@ begin
     from unnest(p_tokens) with ordinality as item (token, n)
     left join finished on finished.lock_token = item.token;
 
-    perform queen_durable.send_messages(
-        'orchestrator',
-        array_agg(m.key order by m.position), array_agg(m.kind order by m.position),
-        array_agg(m.body order by m.position), array_agg(greatest(m.visible_at, v_now) order by m.position))
-    from unnest(m_key, m_kind, m_body, m_visible_at) with ordinality as m (key, kind, body, visible_at, position)
-    where v_held[m.position] and m.key is not null
-    having count(*) > 0;
+    perform queen_durable.send_messages('orchestrator', array(
+        select (m.sender, m.key, m.kind, m.name, m.handler, m.body, greatest(m.visible_at, v_now))::queen_durable.message_row
+        from unnest(p_completions) with ordinality
+            as m (sender, key, kind, name, handler, body, visible_at, position)
+        where v_held[m.sender]
+        order by m.position
+    ));
     if v_sessions is not null then
         update queen_durable.sessions s set last_activity_at = v_now where s.session_id = any (v_sessions);
     end if;
-    if cardinality(q_item) > 0 then
-        perform queen_durable.push_to_queues(
-            array(select v_held[n] from unnest(q_item) with ordinality as q (n, position) order by q.position),
-            q_queue, q_partition, q_payload, q_transaction, q_trace, q_deliver_at, q_parent);
+    if cardinality(p_pushes) > 0 then
+        perform queen_durable.push_to_queues(v_held, p_pushes);
     end if;
     if p_notice is not null then
         perform pg_notify(p_channel, p_notice);

@@ -15,7 +15,7 @@ declare
 begin
     select k.routing_key, k.ready_at into v_key
     from queen_durable.mailbox_keys k
-    where k.queue = p_queue and k.ready_at <= v_now
+    where k.queue = p_queue and k.handler = '' and k.ready_at <= v_now
     order by k.ready_at limit 1
     for update skip locked;
     select m.id, m.visible_at into v_single
@@ -33,7 +33,8 @@ begin
         returning null::text, v_token, m.id, m.body, m.attempts;
     elsif v_key.routing_key is not null then
         update queen_durable.mailbox_keys k
-        set lock_token = v_token, locked_until = v_now + p_lock_ms, ready_at = v_now + p_lock_ms
+        set lock_token = v_token, locked_until = v_now + p_lock_ms, ready_at = v_now + p_lock_ms,
+            held_until = null
         where k.queue = p_queue and k.routing_key = v_key.routing_key;
         return query
         with stamped as (

@@ -7,12 +7,11 @@ language plpgsql volatile as $$
 declare
     v_now bigint := queen_durable.clock_ms(p_now);
 begin
-    perform queen_durable.send_messages(sent.queue, sent.keys, sent.kinds, sent.bodies, sent.visible_at)
+    perform queen_durable.send_messages(sent.queue, sent.messages)
     from (
-        select m.queue, array_agg(m.key order by m.position) as keys,
-               array_agg(null::text) as kinds,
-               array_agg(m.body order by m.position) as bodies,
-               array_agg(v_now + m.delay order by m.position) as visible_at
+        select m.queue, array_agg(
+                   (null, m.key, null, null, null, m.body, v_now + m.delay)::queen_durable.message_row order by m.position
+               ) as messages
         from unnest(p_queues, p_keys, p_bodies, p_delays) with ordinality as m (queue, key, body, delay, position)
         group by m.queue
         order by m.queue

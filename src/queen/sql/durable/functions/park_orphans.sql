@@ -1,6 +1,6 @@
--- Promises: puts aside the messages just handed out for instances that do not exist and have no start among them: they may
---   have overtaken their start. Queue events are dropped unless a start is waiting. A parked key becomes ready again when
---   something arrives for it, or when its start is due. Returns the keys it parked.
+-- Promises: puts aside the messages just handed out for instances that do not exist and have no start among them: they wait for
+--   it, and expire_orphans looks after those it never comes for. A parked key becomes ready again when something arrives for it,
+--   or when its start is due. Returns the keys it parked.
 -- Locks: the caller holds the keys.
 create or replace function queen_durable.park_orphans(p_keys text[]) returns text[]
 language plpgsql volatile
@@ -22,18 +22,9 @@ begin
         return array[]::text[];
     end if;
 
-    delete from queen_durable.mailbox_messages m
-    where m.queue = 'orchestrator' and m.routing_key = any (v_orphans)
-      and m.lock_token is not null and m.kind = 'QueueMessage'
-      and not exists (
-        select from queen_durable.mailbox_messages start
-        where start.queue = 'orchestrator' and start.routing_key = m.routing_key
-          and start.kind in ('StartMessage', 'ContinueAsNewMessage')
-    );
     update queen_durable.mailbox_messages m
     set lock_token = null, attempts = greatest(0, m.attempts - 1)
     where m.queue = 'orchestrator' and m.routing_key = any (v_orphans) and m.lock_token is not null;
-
     update queen_durable.mailbox_keys k
     set lock_token = null, locked_until = null, ready_at = (
         select min(start.visible_at) from queen_durable.mailbox_messages start

@@ -1,2 +1,2 @@
 -- Sends messages to instances; see functions/enqueue_messages.sql.
-select accepted, visible_at from queen_durable.enqueue_messages($1, $2, $3, $4, $5, $6, $7, $8, $9)
+select accepted, visible_at from queen_durable.enqueue_messages($1, $2, $3, $4, $5, $6)
