@@ -1,5 +1,8 @@
 """Durable workflows beside the duroxide wheel, in one run: sequential steps, throughput, hello-world latency.
 
+Ours alone: what a step costs when the history is short and when it is long, and what two workers that have different
+activities cost beside one that has both.
+
     python bench/durable.py --rival .venv-duroxide/bin/python
 
 The same code drives both engines, since the generator style is name-compatible. Each engine runs in a
@@ -29,6 +32,9 @@ from typing import Any
 SEQUENCES, STEPS = 3, 50
 INSTANCES, PARALLEL = 200, 5
 HELLOS = 40
+LENGTHS = (50, 1_000, 5_000)
+MEASURED_STEPS = 100
+GOALS = {"long history": 1.5, "different workers": 1.2}
 CONTENDERS: dict[str, dict[str, int]] = {
     "queen": {},
     "duroxide": {},
@@ -57,6 +63,21 @@ def parallel(ctx: Any, count: int) -> Any:
 
 def hello(ctx: Any, name: str) -> Any:
     return (yield ctx.schedule_activity("echo", f"Hello, {name}!"))
+
+
+def other_hello(ctx: Any, name: str) -> Any:
+    greeting = yield ctx.schedule_activity("echo", f"Hello, {name}!")
+    return (yield ctx.schedule_activity("other", greeting))
+
+
+def marked(ctx: Any, given: dict[str, int]) -> Any:
+    """Steps without activities up to a length, then steps whose cost is measured from outside."""
+    for _ in range(given["before"]):
+        yield ctx.utc_now()
+    yield ctx.wait_for_event("go")
+    for number in range(given["steps"]):
+        yield ctx.schedule_activity("echo", number)
+    return given["steps"]
 
 
 def open_store(engine: Any, url: str) -> Any:
@@ -117,6 +138,72 @@ def time_hello(client: Any) -> float:
     return statistics.median(times)
 
 
+def measure_ours(url: str) -> dict[str, float]:
+    """What only ours promises, in milliseconds: CPU per step at each length, and the latency over two workers."""
+    engine = importlib.import_module("queen.durable")
+    store = open_store(engine, url)
+    found = time_lengths(engine, store)
+    found["one worker"] = time_workers(engine, store, [("echo", "other")])
+    found["two workers"] = time_workers(engine, store, [("echo",), ("other",)])
+    return found
+
+
+def started(engine: Any, store: Any, activities: tuple[str, ...], codes: tuple[Any, ...]) -> Any:
+    runtime = engine.Runtime(store, engine.RuntimeOptions(log_level="error"))
+    for name in activities:
+        runtime.register_activity(name, lambda _ctx, value: value)
+    for code in codes:
+        runtime.register_orchestration(code.__name__, code)
+    runtime.start()
+    return runtime
+
+
+def time_lengths(engine: Any, store: Any) -> dict[str, float]:
+    runtime = started(engine, store, ("echo",), (marked,))
+    client = engine.Client(store)
+    costs: dict[int, list[float]] = {length: [] for length in LENGTHS}
+    for turn in range(3):
+        for length in LENGTHS:
+            name = f"marked-{length}-{turn}"
+            client.start_orchestration(name, "marked", {"before": length // 2, "steps": MEASURED_STEPS})
+            while len(client.read_execution_history(name, 1)) < length:
+                time.sleep(0.05)
+            begun = time.process_time()
+            client.raise_event(name, "go", None)
+            client.wait_for_orchestration(name, 120_000)
+            costs[length].append((time.process_time() - begun) * 1000 / MEASURED_STEPS)
+    runtime.shutdown(1000)
+    return {f"step at {length}": min(values) for length, values in costs.items()}
+
+
+def time_workers(engine: Any, store: Any, workers: list[tuple[str, ...]]) -> float:
+    runtimes = [started(engine, store, names, (other_hello,)) for names in workers]
+    client = engine.Client(store)
+    times: list[float] = []
+    for number in range(2 * HELLOS):
+        begun = time.perf_counter()
+        name = f"other-{len(workers)}-{number}"
+        client.start_orchestration(name, "other_hello", "you")
+        client.wait_for_orchestration(name, 60_000)
+        times.append((time.perf_counter() - begun) * 1000)
+    for runtime in runtimes:
+        runtime.shutdown(1000)
+    return statistics.median(times[len(times) // 4 :])
+
+
+def run_ours(kind: str, url: str | None) -> dict[str, float]:
+    """The measurements of ours alone, in a process of their own."""
+    with tempfile.TemporaryDirectory() as directory:
+        target = url or str(Path(directory) / "durable.db")
+        command = [sys.executable, __file__, "--measure", "ours", "--url", target]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
+    found: dict[str, float] = json.loads(ran.stdout.strip().splitlines()[-1])
+    found["long history"] = found[f"step at {LENGTHS[-1]}"] / found[f"step at {LENGTHS[0]}"]
+    found["different workers"] = found["two workers"] / found["one worker"]
+    print(kind, found, file=sys.stderr)
+    return {name: round(value, 2) for name, value in found.items()}
+
+
 def run_contender(interpreter: str, name: str, url: str) -> dict[str, float] | None:
     """One round of one engine in a process of its own; None when an instance of it failed."""
     module = "queen.durable" if name == "queen" else "duroxide"
@@ -168,6 +255,13 @@ def report(results: dict[str, Any]) -> str:
         for name, row in rows.items():
             lines.append(f"| {name} | " + " | ".join(str(row.get(scenario, "")) for scenario in UNITS) + " |")
         lines.append("")
+        ours = results["ours"][kind]
+        lines += [
+            "A step costs " + ", ".join(f"{ours[f'step at {n}']} ms of CPU at {n} events" for n in LENGTHS) + ".",
+            f"Two steps over two workers take {ours['two workers']} ms, over one {ours['one worker']} ms.",
+            "",
+            *(f"- {name}: **{ours[name]}x** (at most {most}x)" for name, most in GOALS.items()),
+        ]
         for name, value in results["ratios"][kind].items():
             scenario, _, rival = name.partition(" vs ")
             lines.append(f"- {name}: **{value}x** (target {TARGETS[scenario, rival]}x)")
@@ -185,19 +279,25 @@ def main() -> None:
     parser.add_argument("--url", help=argparse.SUPPRESS)
     parser.add_argument("--options", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.measure == "ours":
+        print(json.dumps(measure_ours(given.url)))
+        return
     if given.measure:
         print(json.dumps(measure(given.measure, given.url, json.loads(given.options))))
         return
     load_before = os.getloadavg()[0]
     stores = {"SQLite file": run_store("SQLite file", None, given.rival, given.rounds)}
+    ours = {"SQLite file": run_ours("SQLite file", None)}
     with postgres(given.postgres) as url:
         stores["PostgreSQL"] = run_store("PostgreSQL", url, given.rival, given.rounds)
+        ours["PostgreSQL"] = run_ours("PostgreSQL", url)
     results = {
         "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}",
         "load": {"before": round(load_before, 1), "after": round(os.getloadavg()[0], 1)},
         "niceness": os.nice(0),
         "rounds": given.rounds,
         "stores": stores,
+        "ours": ours,
         "ratios": {kind: ratios(rows) for kind, rows in stores.items()},
     }
     given.out.mkdir(parents=True, exist_ok=True)

@@ -34,12 +34,22 @@ if TYPE_CHECKING:
         WorkflowNotFound,
         WorkflowTimedOut,
     )
+    from queen.durable.mailbox import (
+        DeadLetter,
+        EventStore,
+        Mailbox,
+        MailboxMessage,
+        MessageBatch,
+        Outgoing,
+        StoredEvent,
+        UnitOfWork,
+    )
     from queen.durable.provider import Provider, ProviderError
     from queen.durable.replay.limits import MAX_KV_KEYS, MAX_KV_VALUE_BYTES, MAX_TAG_NAME_BYTES
     from queen.durable.replay.promise import Cancelled, Dropped, Winner
     from queen.durable.retry import RetryPolicy
     from queen.durable.schedules import Schedules
-    from queen.durable.stores import open_provider
+    from queen.durable.stores import open_mailbox, open_provider
     from queen.durable.sync.client import Client
     from queen.durable.sync.providers import PostgresProvider, SqliteProvider
     from queen.durable.sync.records import (
@@ -77,12 +87,16 @@ _HOME = {
         "NonRetryable", "NondeterminismDetected", "NothingToRetry", "QueryNotFound", "RegistrationError",
         "StepNotFound", "UpdateRefused", "WorkflowCancelled", "WorkflowFailed", "WorkflowNotFound", "WorkflowTimedOut",
     ),
+    "queen.durable.mailbox": (
+        "DeadLetter", "EventStore", "Mailbox", "MailboxMessage", "MessageBatch", "Outgoing", "StoredEvent",
+        "UnitOfWork",
+    ),
     "queen.durable.provider": ("Provider", "ProviderError"),
     "queen.durable.replay.limits": ("MAX_KV_KEYS", "MAX_KV_VALUE_BYTES", "MAX_TAG_NAME_BYTES"),
     "queen.durable.replay.promise": ("Cancelled", "Dropped", "Winner"),
     "queen.durable.retry": ("RetryPolicy",),
     "queen.durable.schedules": ("Schedules",),
-    "queen.durable.stores": ("open_provider",),
+    "queen.durable.stores": ("open_mailbox", "open_provider"),
     "queen.durable.sync.client": ("Client",),
     "queen.durable.sync_client": ("SyncWorkflowClient", "SyncWorkflowHandle"),
     "queen.durable.updates": ("Update",),
@@ -103,14 +117,16 @@ _NAMES = {name: module for module, names in _HOME.items() for name in names}
 __all__ = [
     "MAX_KV_KEYS", "MAX_KV_VALUE_BYTES", "MAX_TAG_NAME_BYTES", "MAX_WORKER_TAGS", "Activity", "ActivityContext",
     "ActivityFailed", "ActivityTimedOut", "CallFailed", "Cancelled", "ChildFailed", "Client", "CrashPoints",
-    "DeleteInstanceResult", "DirectCall", "Dropped", "DurableError", "Event", "ExecutionInfo", "InstanceFilter",
-    "InstanceInfo", "InstanceTree", "MetricsSnapshot", "NonRetryable", "NondeterminismDetected", "NothingToRetry",
-    "OrchestrationContext", "OrchestrationResult", "PostgresProvider", "Provider", "ProviderError", "PruneOptions",
-    "PruneResult", "QueryNotFound", "QueueDepths", "RegistrationError", "RetryPolicy", "Runtime", "RuntimeOptions",
-    "ScheduledTask", "Schedules", "SqliteProvider", "StepNotFound", "SyncWorkflowClient", "SyncWorkflowHandle",
-    "SystemMetrics", "SystemStats", "TagFilter", "Update", "UpdateRefused", "Winner", "Worker", "WorkerSettings",
-    "Workflow", "WorkflowCancelled", "WorkflowClient", "WorkflowContext", "WorkflowFailed", "WorkflowHandle",
-    "WorkflowNotFound", "WorkflowTimedOut", "activity", "init_tracing", "open_provider", "parse_result", "workflow",
+    "DeadLetter", "DeleteInstanceResult", "DirectCall", "Dropped", "DurableError", "Event", "EventStore",
+    "ExecutionInfo", "InstanceFilter", "InstanceInfo", "InstanceTree", "Mailbox", "MailboxMessage", "MessageBatch",
+    "MetricsSnapshot", "NonRetryable", "NondeterminismDetected", "NothingToRetry", "OrchestrationContext",
+    "OrchestrationResult", "Outgoing", "PostgresProvider", "Provider", "ProviderError", "PruneOptions", "PruneResult",
+    "QueryNotFound", "QueueDepths", "RegistrationError", "RetryPolicy", "Runtime", "RuntimeOptions", "ScheduledTask",
+    "Schedules", "SqliteProvider", "StepNotFound", "StoredEvent", "SyncWorkflowClient", "SyncWorkflowHandle",
+    "SystemMetrics", "SystemStats", "TagFilter", "UnitOfWork", "Update", "UpdateRefused", "Winner", "Worker",
+    "WorkerSettings", "Workflow", "WorkflowCancelled", "WorkflowClient", "WorkflowContext", "WorkflowFailed",
+    "WorkflowHandle", "WorkflowNotFound", "WorkflowTimedOut", "activity", "init_tracing", "open_mailbox",
+    "open_provider", "parse_result", "workflow",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # or a checker would believe in every name

@@ -86,8 +86,27 @@ class UnitOfWork(msgspec.Struct, frozen=True):
 NOTHING = UnitOfWork()
 
 
-class Mailbox(ABC):
-    """Queues of messages. Every call raises :class:`~queen.durable.provider.ProviderError` and nothing else."""
+class EventStore(ABC):
+    """Append-only histories, one per instance and execution."""
+
+    @abstractmethod
+    async def append(self, events: Sequence[StoredEvent]) -> None:
+        """Append all or none. Error: ``duplicate_event``; never overwrites."""
+
+    @abstractmethod
+    async def read_events(self, instance: str, execution_id: int | None = None) -> list[StoredEvent]:
+        """Events of one execution (the latest when not given), in order."""
+
+    @abstractmethod
+    async def latest_execution(self, instance: str) -> int | None:
+        """The latest execution that has events; ``None`` when there is none."""
+
+
+class Mailbox(EventStore):
+    """Queues of messages, and the histories that are written with their acks.
+
+    Every call raises :class:`~queen.durable.provider.ProviderError` and nothing else.
+    """
 
     async def __aenter__(self) -> Self:
         return self
@@ -126,19 +145,3 @@ class Mailbox(ABC):
     @abstractmethod
     async def dead_letters(self, queue: str, *, limit: int = 100) -> list[DeadLetter]:
         """Messages put aside, oldest first."""
-
-
-class EventStore(ABC):
-    """Append-only histories, one per instance and execution."""
-
-    @abstractmethod
-    async def append(self, events: Sequence[StoredEvent]) -> None:
-        """Append all or none. Error: ``duplicate_event``; never overwrites."""
-
-    @abstractmethod
-    async def read_events(self, instance: str, execution_id: int | None = None) -> list[StoredEvent]:
-        """Events of one execution (the latest when not given), in order."""
-
-    @abstractmethod
-    async def latest_execution(self, instance: str) -> int | None:
-        """The latest execution that has events; ``None`` when there is none."""

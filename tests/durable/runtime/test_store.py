@@ -162,6 +162,21 @@ async def _has_events(provider: Provider, instance: str, count: int) -> bool:
     return len(await provider.read(instance)) >= count
 
 
+async def test_instances_that_ended_are_deleted_after_their_retention(provider: Provider) -> None:
+    brief = WorkerSettings(retention_ms=100, housekeeping_ms=20)
+    client = WorkflowClient(provider)
+    async with Worker(provider, workflows=[takes], settings=brief):
+        await client.start(takes, 1, id="waits")
+        await (await client.start(takes, 0, id="ends")).result(10)
+        await eventually(lambda: _is_gone(provider, "ends"))
+        await client.handle(takes, "waits").send("numbers", 1)
+        await eventually(lambda: _is_gone(provider, "waits"))
+
+
+async def _is_gone(provider: Provider, instance: str) -> bool:
+    return await provider.get_instance_info(instance) is None and await provider.read(instance) == []
+
+
 @pytest.mark.parametrize("error", [asyncio.CancelledError, GeneratorExit, BaseException])
 async def test_a_turn_that_ends_in_any_error_is_neither_repeated_hotly_nor_for_ever(
     provider: Provider, error: type[BaseException]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from queen.durable.model import InstanceFilter
 from queen.durable.provider import Provider, ProviderError
 from queen.durable.registry import Registry
 from queen.durable.worker.activities import ActivityLoop
@@ -13,6 +14,7 @@ from queen.durable.worker.turns import TurnLoop
 
 _log = logging.getLogger("queen.durable.worker")
 _FORGET_MS = 600_000
+_DELETED_AT_ONCE = 500
 
 
 class Housekeeping:
@@ -59,3 +61,13 @@ class Housekeeping:
             await self._activities.take_unknown()
         for instance in await self._provider.expire_orphans(self._settings.orphans_kept_ms):
             _log.warning("messages to %s were put among the dead letters: it was never started", instance)
+        await self._delete_old()
+
+    async def _delete_old(self) -> None:
+        kept = self._settings.retention_ms
+        if kept is None:
+            return
+        old = InstanceFilter(completed_before_ms=self._provider.now_ms() - kept, limit=_DELETED_AT_ONCE)
+        gone = await self._provider.delete_instances(old)
+        if gone.instances:
+            _log.info("%d instances that ended more than %d ms ago were deleted", gone.instances, kept)

@@ -27,6 +27,7 @@ class WorkerSettings:
     Instances are kept in memory between their turns: at most `sticky_instances`, with `sticky_events` events in all
     (0: none). Code that no live worker has announced for `unregistered_after_ms` is tried, backed off and failed in
     the end. Messages to instances that never come are kept for `orphans_kept_ms`, then put among the dead letters.
+    Instances that ended are deleted after `retention_ms`, with their children and history.
     """
 
     orchestration_concurrency: int = 16
@@ -48,6 +49,7 @@ class WorkerSettings:
     sticky_instances: int = 500
     sticky_events: int = 100_000
     orphans_kept_ms: int = 7 * 24 * 3_600_000
+    retention_ms: int | None = None
     housekeeping_ms: int = 30_000
     node_id: str = field(default_factory=_node_id)
     tags: TagFilter = field(default_factory=TagFilter)
@@ -61,6 +63,8 @@ class WorkerSettings:
         for name in ("sticky_instances", "sticky_events", "orphans_kept_ms"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
+        if self.retention_ms is not None and self.retention_ms < 0:
+            raise ValueError(f"retention_ms must be at least 0, or None for ever, got {self.retention_ms}")
         for name in ("unregistered_after_ms", "housekeeping_ms"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")

@@ -6,7 +6,6 @@ from typing import Any
 from queen.durable.mailbox import (
     NOTHING,
     DeadLetter,
-    EventStore,
     Mailbox,
     MailboxMessage,
     MessageBatch,
@@ -23,7 +22,7 @@ from queen.durable.providers.wake import Clock
 __all__ = ["PostgresMailbox"]
 
 
-class PostgresMailbox(Mailbox, EventStore):
+class PostgresMailbox(Mailbox):
     """Mailboxes in a schema of their own, shared by any number of processes."""
 
     def __init__(self, database: Database, clock: Clock | None) -> None:

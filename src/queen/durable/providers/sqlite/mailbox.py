@@ -8,7 +8,6 @@ from pathlib import Path
 from queen.durable.mailbox import (
     NOTHING,
     DeadLetter,
-    EventStore,
     Mailbox,
     MailboxMessage,
     MessageBatch,
@@ -24,7 +23,7 @@ from queen.durable.providers.wake import Clock, system_clock
 __all__ = ["SqliteMailbox"]
 
 
-class SqliteMailbox(Mailbox, EventStore):
+class SqliteMailbox(Mailbox):
     """Mailboxes in one SQLite file, shared by any number of processes, or in memory."""
 
     def __init__(self, database: Database) -> None:

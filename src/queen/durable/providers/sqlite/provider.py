@@ -24,7 +24,7 @@ from queen.durable.providers.sqlite.statements import Statements
 from queen.durable.providers.sqlite.watch import Watch
 from queen.durable.providers.wake import Changes, Clock, Ride, Signal, Waiter, long_poll, system_clock
 
-__all__ = ["SqliteProvider"]
+__all__ = ["SqliteProvider", "file_of"]
 
 _FALLBACK_SECONDS = 5.0
 
@@ -48,10 +48,8 @@ class SqliteProvider(SqliteQueries):
     @classmethod
     async def open(cls, path: str | Path, *, clock: Clock = system_clock) -> "SqliteProvider":
         """Open a file, or a ``sqlite:`` URL; it is made and migrated when missing."""
-        text = str(path)
-        if text.startswith("sqlite:"):
-            text = text.removeprefix("sqlite:").removeprefix("//").partition("?")[0]
-        if text in ("", ":memory:"):
+        text = file_of(str(path))
+        if text == ":memory:":
             return await cls.in_memory(clock=clock)
         return cls(await Database.open(text, clock), clock, Path(text))
 
@@ -324,6 +322,13 @@ class SqliteProvider(SqliteQueries):
     def _refuse_pushes(self, operation: str, pushes: Sequence[QueuePush]) -> None:
         if pushes:
             raise ProviderError(operation, "pushes to queues need the PostgreSQL provider", code="refused")
+
+
+def file_of(url: str) -> str:
+    """The file a path or a ``sqlite:`` URL names; ``:memory:`` when it names none."""
+    if url.startswith("sqlite:"):
+        url = url.removeprefix("sqlite:").removeprefix("//").partition("?")[0]
+    return url or ":memory:"
 
 
 def _fallback() -> float:
