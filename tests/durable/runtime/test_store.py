@@ -10,6 +10,7 @@ import time
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
 import pytest
 
 from queen.durable import (
@@ -264,3 +265,29 @@ async def test_a_program_that_closes_nothing_ends_without_a_traceback(store_url:
     program = [sys.executable, "-c", textwrap.dedent(UNCLOSED), store_url, who, ending]
     ended = await asyncio.to_thread(subprocess.run, program, capture_output=True, text=True, timeout=30, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+async def test_a_workflow_is_started_in_the_transaction_of_ones_own_rows(postgres_address: Address) -> None:
+    """Both are there or neither; a worker that waits is told when the transaction commits."""
+    connection = await asyncpg.connect(postgres_address.where)
+    await connection.execute("create table orders (id integer primary key)")
+    start = "select queen_durable.start_workflow($1, 'steps', $2::jsonb, p_dedup_id => $3)"
+    async with await postgres_address.open() as provider:
+        client = WorkflowClient(provider)
+        async with Worker(provider, workflows=[steps], activities=[attempt_of]):
+            undone = connection.transaction()
+            await undone.start()
+            await connection.execute("insert into orders values (1)")
+            assert await connection.fetchval(start, "order-1", "[3]", None)
+            await undone.rollback()
+            async with connection.transaction():
+                await connection.execute("insert into orders values (2)")
+                assert await connection.fetchval(start, "order-2", "[4]", "once")
+                assert not await connection.fetchval(start, "order-2", "[4]", "once")
+            assert await client.handle(steps, "order-2").result(10) == 6
+        assert await provider.get_instance_info("order-1") is None
+        assert [row[0] for row in await connection.fetch("select id from orders")] == [2]
+        for wrong in ("null", '{"a": 1}'):
+            with pytest.raises(asyncpg.PostgresError, match="must be a JSON list"):
+                await connection.fetchval(start, "order-3", wrong, None)
+    await connection.close()
