@@ -175,7 +175,7 @@ async def push_rate(engine: Engine, seconds: float) -> float:
         await engine.push([NewMessage(queue="pushed", partition=partition, payload=PAYLOAD) for _ in range(100)])
         return 100
 
-    return await race(seconds, 4, push)
+    return (await race(seconds, 4, push)).rate
 
 
 async def waits_of(engine: Engine, options: argparse.Namespace) -> dict[str, Any]:

@@ -9,7 +9,7 @@ begin
     for turn in 1 .. p_times loop
         select array_agg(q.name order by p.id) as queues, array_agg(p.name order by p.id) as partitions, array_agg(p.id order by p.id) as ids
           into l from (select 'p' || (n * 37 + turn * 11) % 200 as name from generate_series(1, p_lanes) n) x
-          join queen.partitions p using (name) join queen.queues q on q.id = p.queue_id;
+          join queen.partitions p using (name) join queen.queues q on q.id = p.queue_id and q.name = 'bench';
         select array_agg(i.lane order by i.lane, i.n) as lanes, array_agg(i.n / p_lanes order by i.lane, i.n) as ranks,
                array_agg(i.n + 1) as calls, array_agg(gen_random_uuid()) as ids, array_agg(gen_random_uuid()::text) as transactions,
                array_agg(jsonb_build_object('orderId', 123456, 'note', repeat('x', 165))) as payloads
