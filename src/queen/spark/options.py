@@ -22,7 +22,7 @@ EARLIEST: Final = -2
 TASKS: Final = 4
 LEAST_PER_TASK: Final = 50_000
 MOST_PER_TASK: Final = 250_000
-ROWS_PER_TRANSACTION: Final = 1000
+ROWS_PER_TRANSACTION: Final = 2000
 SOURCE_OPTIONS: Final = (
     "url", "table", "queue", "queuePattern", "namespace", "assign", "startingOffsets", "endingOffsets",
     "startingTimestamp", "endingTimestamp", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",

@@ -19,10 +19,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from queen.spark.database import Database
 from queen.spark.errors import SparkError, plainly
 from queen.spark.options import SinkOptions
-from queen.spark.staging import STAGE, Stager
-
-SIDE_BY_SIDE = 8
-"""Parts whose numbers differ modulo this have no partition in common; those below 0 come before all others."""
+from queen.spark.staging import LIMITED, SIDE_BY_SIDE, STAGE, Stager
 
 
 @dataclass(frozen=True)
@@ -45,8 +42,10 @@ def stage(options: SinkOptions, sink: str, batches: Iterator[pa.RecordBatch]) ->
         return Staged(sink, task, number, 0)
     database = Database(options.address, limit=options.statement_limit)
     try:
-        sealed = [row["name"] for row in database.rows("queues") if row["encryption_enabled"]]
-        stager = Stager(options, number, task, sealed)
+        known = database.rows("queues")
+        sealed = [row["name"] for row in known if row["encryption_enabled"]]
+        limited = [row["name"] for row in known if row["limited"]]
+        stager = Stager(options, number, task, sealed, limited)
         table = database.row("open_stage", sink=sink)["stage"]
         rows = database.copy(table, stager.stage_batches(chain([first], batches)), STAGE)
     finally:
@@ -64,26 +63,39 @@ def ingest(options: SinkOptions, batch: int, messages: Sequence[WriterCommitMess
     stages = [message.stage for message in staged]
     database = Database(options.address, limit=options.statement_limit)
     try:
-        size = options.rows_per_transaction
-        plan = json.loads(database.row("prepare_ingest", **ask, stages=stages, rows=rows, size=size)["plan"])
-        store(options, ask | plan, [part for part in plan["parts"] if part < 0])
-        store_side_by_side(options, ask | plan, [part for part in plan["parts"] if part >= 0])
-        if plan["total"] > 1:
+        plan = json.loads(database.row("prepare_ingest", **ask, stages=stages, rows=rows)["plan"])
+        if plan["rest"]:
+            parts = [Part(plan["parts"][place], place) for place in plan["rest"]]
+            store_all(options, {**ask, "stages": plan["stages"], "total": len(plan["parts"])}, parts)
             database.rows("finish_ingest", **ask)
     finally:
         database.close()
 
 
-def store_side_by_side(options: SinkOptions, ask: dict[str, Any], parts: Sequence[int]) -> None:
-    """Parts that have no partition in common at the same time, the others in order."""
-    ordered = sorted(parts, key=lambda part: (part % SIDE_BY_SIDE, part))
-    runs = [list(run) for _, run in groupby(ordered, key=lambda part: part % SIDE_BY_SIDE)]
+@dataclass(frozen=True)
+class Part:
+    """A part of a batch, and its place among them."""
+
+    number: int
+    place: int
+
+
+def store_all(options: SinkOptions, ask: dict[str, Any], parts: Sequence[Part]) -> None:
+    """What is for limited queues first; then parts that have no partition in common side by side, others in order."""
+    store(options, ask, [part for part in parts if part.number == LIMITED])
+    rest = sorted((part for part in parts if part.number != LIMITED), key=lambda part: (residue(part), part.number))
+    runs = [list(run) for _, run in groupby(rest, key=residue)]
     if runs:
         with ThreadPoolExecutor(options.parallelism) as pool:
             list(pool.map(lambda run: store(options, ask, run), runs))
 
 
-def store(options: SinkOptions, ask: dict[str, Any], parts: Sequence[int]) -> None:
+def residue(part: Part) -> int:
+    """Parts for which this differs have no partition in common."""
+    return part.number % SIDE_BY_SIDE
+
+
+def store(options: SinkOptions, ask: dict[str, Any], parts: Sequence[Part]) -> None:
     """Parts of a batch in order, each in a short transaction of its own: whoever pushes meanwhile waits for one only.
 
     Waits for room in a full queue if that was asked for.
@@ -96,7 +108,7 @@ def store(options: SinkOptions, ask: dict[str, Any], parts: Sequence[int]) -> No
     try:
         while rest:
             try:
-                database.row("ingest", **ask, part=rest[0])
+                database.row("ingest", **ask, part=rest[0].number, place=rest[0].place)
                 del rest[0]
             except SparkError as error:
                 never = error.figures.get("rows", 0) > error.figures.get("limit", 0)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
+from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import DataType, StringType, StructType, TimestampType
@@ -30,10 +32,16 @@ TAKEN: Final[dict[str, DataType]] = {
 # COPY sends jsonb as a version byte and the text.
 JSONB: Final = "\x01"
 PLACES_PER_TASK: Final = 1 << 40
+PARTS_PER_TASK: Final = 1 << 30
+SIDE_BY_SIDE: Final = 8
+"""Parts whose numbers differ modulo this have no partition in common."""
+LIMITED: Final = -1
+"""The part of the rows for limited queues, of any size: there is room for all of them or for none."""
 STAGE: Final = pa.schema(
     [
         ("stage", pa.int64()),
         ("place", pa.int64()),
+        ("part", pa.int64()),
         ("queue", pa.string()),
         ("partition", pa.string()),
         ("id", pa.binary(16)),
@@ -49,18 +57,18 @@ STAGE: Final = pa.schema(
 
 def require_fitting(schema: StructType, options: SinkOptions) -> None:
     """Refuse a frame that cannot become messages. Columns a source adds are allowed and left out."""
-    for field in schema.fields:
-        wanted = TAKEN.get(field.name)
-        if wanted is None and field.name not in MESSAGES.names:
+    for column in schema.fields:
+        wanted = TAKEN.get(column.name)
+        if wanted is None and column.name not in MESSAGES.names:
             raise SparkError(
                 "INVALID_OPTION",
-                f"there is no place for column {field.name!r} in a message: put it into the payload, for example by "
+                f"there is no place for column {column.name!r} in a message: put it into the payload, for example by "
                 f"to_json(struct(...)); allowed are {', '.join(TAKEN)}",
             )
-        if wanted is not None and field.dataType != wanted:
-            given, hint = field.dataType.simpleString(), "; use to_json" if field.name == "payload" else ""
+        if wanted is not None and column.dataType != wanted:
+            given, hint = column.dataType.simpleString(), "; use to_json" if column.name == "payload" else ""
             raise SparkError(
-                "INVALID_OPTION", f"column {field.name!r} must be {wanted.simpleString()}, not {given}{hint}"
+                "INVALID_OPTION", f"column {column.name!r} must be {wanted.simpleString()}, not {given}{hint}"
             )
     if "payload" not in schema.names:
         raise SparkError("INVALID_OPTION", "a column `payload` with JSON text is needed")
@@ -76,6 +84,8 @@ class Stager:
     stage: int
     task: int
     sealed_queues: Sequence[str]
+    limited_queues: Sequence[str] = ()
+    _taken: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(SIDE_BY_SIDE, np.int64))
 
     def stage_batches(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches in the shape of the stage table, numbered in order."""
@@ -94,11 +104,13 @@ class Stager:
             ring = key_ring()
             pairs = zip(payload.to_pylist(), sealed.to_pylist(), strict=True)
             payload = pa.array([ring.seal(text) if seal else text for text, seal in pairs])
+        partition = self._named(batch, "partition", self.options.partition or "Default")
         columns = [
             pa.array(np.full(count, self.stage)),
             pa.array(np.arange(place, place + count)),
+            pa.array(self._parts(queue, partition)),
             queue,
-            self._named(batch, "partition", self.options.partition or "Default"),
+            partition,
             new_ids(count),
             pc.binary_join_element_wise(JSONB, payload.cast(pa.string()), ""),
             sealed,
@@ -108,6 +120,23 @@ class Stager:
             optional(batch, "deliver_at", pa.timestamp("us", "UTC")),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=STAGE)
+
+    def _parts(self, queue: pa.Array, partition: pa.Array) -> npt.NDArray[np.int64]:
+        """The part each row belongs to: so many rows of partitions with the same residue, in order."""
+        lanes = pc.binary_join_element_wise(queue, partition, "/").dictionary_encode()
+        residues = np.array([crc32(name.encode()) % SIDE_BY_SIDE for name in lanes.dictionary.to_pylist()], np.int64)
+        mine = residues[lanes.indices.to_numpy()]
+        parts = np.empty(len(mine), np.int64)
+        for residue in range(SIDE_BY_SIDE):
+            rows = np.flatnonzero(mine == residue)
+            counts = self._taken[residue] + np.arange(len(rows))
+            self._taken[residue] += len(rows)
+            number = self.task * PARTS_PER_TASK + counts // self.options.rows_per_transaction
+            parts[rows] = residue + SIDE_BY_SIDE * number
+        if self.limited_queues:
+            limited = pc.is_in(queue, value_set=pa.array(self.limited_queues, pa.string()))
+            parts[np.asarray(limited)] = LIMITED
+        return parts
 
     def _named(self, batch: pa.RecordBatch, name: str, default: str | None) -> pa.Array:
         found = optional(batch, name, pa.string())

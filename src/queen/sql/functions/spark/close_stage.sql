@@ -9,16 +9,19 @@ set lock_timeout = '2s' as $$
 declare
     r record;
 begin
-    for r in select c.relname as table, c.relname like 'spark\_stage\_%' and not p_drop and s.name = p_sink as keep
+    delete from queen.sink_seals s using queen.sinks k
+     where k.id = s.sink_id and k.name = p_sink
+       and (p_forget or not exists (select from queen.sink_batches b where b.sink_id = s.sink_id and b.batch = s.batch));
+    for r in select 'spark_stage_' || s.id as stage, p_drop or s.name <> p_sink as drop, s.name = p_sink as mine,
+                    (select array_agg(n) from queen.sink_seals e, unnest(e.stages) n where e.sink_id = s.id) as needed
                from queen.sinks s
-               join pg_class c on c.relnamespace = 'queen'::regnamespace and c.relkind = 'r'
-                              and (c.relname = 'spark_stage_' || s.id or c.relname like 'spark\_batch\_' || s.id || '\_%')
-              where (s.name = p_sink or s.used_at < queen.clock() - p_idle)
-                and (c.relname like 'spark\_stage\_%' or p_forget or s.name <> p_sink
-                     or not exists (select from queen.sink_batches b
-                                     where b.sink_id = s.id and c.relname = format('spark_batch_%s_%s', s.id, b.batch))) loop
+              where (s.name = p_sink or s.used_at < queen.clock() - p_idle) and to_regclass('queen.spark_stage_' || s.id) is not null loop
         begin
-            execute format(case when r.keep then 'truncate queen.%I' else 'drop table queen.%I' end, r.table);
+            if r.mine and r.needed is not null then
+                execute format('delete from queen.%I where stage <> all ($1)', r.stage) using r.needed;
+            else
+                execute format(case when r.drop then 'drop table queen.%I' else 'truncate queen.%I' end, r.stage);
+            end if;
         exception when lock_not_available or undefined_table then
             null;
         end;

@@ -1,6 +1,6 @@
 -- Promises: staged rows of the partitions whose transaction id is stored already, or came earlier in the batch, are gone from the stage.
 -- Locks: nothing more than the caller holds (the partition rows).
-create or replace function queen.drop_duplicates(p_stage text, p_stages bigint[], p_part integer, p_ids bigint[]) returns void
+create or replace function queen.drop_duplicates(p_stage text, p_stages bigint[], p_part bigint, p_ids bigint[]) returns void
 language plpgsql volatile as $$
 begin
     execute format($sql$

@@ -1,5 +1,5 @@
--- Promises: a batch of which all parts are stored is one claim, durable, and its sealed rows are gone.
--- Locks: the sink's row, the sealed table.
+-- Promises: a batch of which all parts are stored is one claim, durable, and its seal is gone.
+-- Locks: the sink's row.
 create or replace function queen.finish_ingest(p_sink text, p_batch bigint) returns void
 language plpgsql volatile as $$
 declare
@@ -14,6 +14,6 @@ begin
         )
         insert into queen.sink_batches (sink_id, batch, bucket, buckets, stored, duplicates, scheduled, stored_at)
         select v_sink, p_batch, 0, 1, sum(stored), sum(duplicates), sum(scheduled), max(stored_at) from parts;
-        execute format('drop table if exists queen.%I', format('spark_batch_%s_%s', v_sink, p_batch));
+        delete from queen.sink_seals s where s.sink_id = v_sink and s.batch = p_batch;
     end if;
 end $$;

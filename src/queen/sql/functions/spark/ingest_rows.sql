@@ -2,7 +2,7 @@
 --   partition, in the order of p_ids. Raises unique_violation on a transaction id that is already there.
 -- Locks: nothing more than the caller holds (the partition rows).
 create or replace function queen.ingest_rows(
-    p_stage text, p_stages bigint[], p_part integer, p_ids bigint[], p_now timestamptz
+    p_stage text, p_stages bigint[], p_part bigint, p_ids bigint[], p_now timestamptz
 ) returns bigint[]
 language plpgsql volatile
 -- Without statistics the planner would compare every row with every lane.

@@ -1,4 +1,5 @@
--- Promises: the name of the table in which rows of this sink wait for queen.ingest; made on first use, unlogged, shared by nobody else.
+-- Promises: the name of the table in which rows of this sink wait for queen.ingest; made on first use, shared by nobody else. Its rows
+--   survive a crash: a batch that is stored in part is finished with the rows it began with.
 -- Locks: the sink's row.
 create or replace function queen.open_stage(p_sink text) returns text
 language plpgsql volatile as $$
@@ -10,11 +11,10 @@ begin
     returning 'spark_stage_' || s.id into v_name;
     if to_regclass('queen.' || v_name) is null then
         execute format($sql$
-            create unlogged table queen.%I (
+            create table queen.%I (
                 stage          bigint not null,
                 place          bigint not null,
-                part           integer not null default 0,
-                bucket         smallint not null generated always as ((hashtextextended(queue || '/' || partition, 0) & 63)::smallint) stored,
+                part           bigint not null,
                 queue          text not null,
                 partition      text not null,
                 id             uuid not null,
@@ -25,6 +25,7 @@ begin
                 parent_id      uuid,
                 deliver_at     timestamptz
             ) with (autovacuum_enabled = off)$sql$, v_name);
+        execute format('create index on queen.%I (stage, part)', v_name);
     end if;
     return v_name;
 end $$;

@@ -1,6 +1,6 @@
 -- Promises: raises ENCRYPTION_REQUIRED when a staged row for a queue with encryption on is not sealed.
 -- Locks: nothing.
-create or replace function queen.require_staged_sealed(p_stage text, p_stages bigint[], p_part integer) returns void
+create or replace function queen.require_staged_sealed(p_stage text, p_stages bigint[], p_part bigint) returns void
 language plpgsql volatile as $$
 declare
     v_queue text;

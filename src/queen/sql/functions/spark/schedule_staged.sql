@@ -1,7 +1,7 @@
 -- Promises: staged rows with deliver_at in the future are in queen.scheduled_messages and gone from the stage; one that is scheduled already
 --   under its transaction id is dropped. Returns how many are scheduled now.
 -- Locks: nothing (unique index).
-create or replace function queen.schedule_staged(p_stage text, p_stages bigint[], p_part integer, p_now timestamptz) returns bigint
+create or replace function queen.schedule_staged(p_stage text, p_stages bigint[], p_part bigint, p_now timestamptz) returns bigint
 language plpgsql volatile as $$
 declare
     v_count bigint;

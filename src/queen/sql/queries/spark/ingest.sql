@@ -2,5 +2,5 @@
 -- Locks: see queen.ingest.
 select i.stored, i.duplicates, i.scheduled
   from (select current_setting('queen.ask')::jsonb as j) s,
-       queen.ingest(s.j ->> 'sink', (s.j ->> 'batch')::bigint, s.j ->> 'source', array(select jsonb_array_elements_text(s.j -> 'stages')::bigint),
-                    (s.j ->> 'part')::integer, (s.j ->> 'total')::integer) i
+       queen.ingest(s.j ->> 'sink', (s.j ->> 'batch')::bigint, array(select jsonb_array_elements_text(s.j -> 'stages')::bigint),
+                    (s.j ->> 'part')::bigint, (s.j ->> 'place')::integer, (s.j ->> 'total')::integer) i
