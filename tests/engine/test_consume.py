@@ -10,7 +10,7 @@ import pytest
 from queen import errors
 from queen.engine import Consumer, Engine
 from queen.engine import consume as consuming
-from queen.model import Message, PopRequest
+from queen.model import Message, NewMessage, PopRequest
 from tests.support.clock import Clock
 from tests.support.work import Sql, dead, lane, leased, numbers, pop, push, runs
 
@@ -63,6 +63,20 @@ async def test_a_prefetch_is_one_batch_under_one_lease(engine: Engine, sql: Sql)
     assert numbers(given) == list(range(1, 11))
     assert await runs(sql) == [4, 4, 2]
     assert len({message.lease_id for message in given}) == 3
+
+
+@pytest.mark.parametrize("skipped", [False, True], ids=["plain", "with a deleted message"])
+async def test_what_is_fetched_is_a_mebibyte_at_most(engine: Engine, sql: Sql, skipped: bool) -> None:
+    sizes = [300_000] * 5 + [3_000_000, 10, 10, 1_000_000, 100_000]
+    pushed = await engine.push([NewMessage(queue="q", partition="p", payload=f'"{"x" * size}"') for size in sizes])
+    if skipped:
+        await engine.delete_message(pushed[1].partition_id, pushed[1].transaction_id)
+    async with engine.consume(REQUEST, prefetch=100) as consumer:
+        given = [len(message.payload) - 2 async for message in consumer]
+    assert given == (sizes[:1] + sizes[2:] if skipped else sizes)
+    assert await runs(sql) == ([4, 1, 1, 3, 1] if skipped else [3, 2, 1, 3, 1])
+    row = await lane(sql)
+    assert row["total_messages_delivered"] == row["total_messages_consumed"]
 
 
 async def test_what_a_slow_consumer_holds_goes_back_and_it_pops_one_at_a_time(

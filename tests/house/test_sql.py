@@ -101,6 +101,7 @@ LEASE = {
 WRITERS = {
     "pop_lanes": LEASE | {"total_messages_delivered"},
     "pop_further": LEASE | {"total_messages_delivered", "delivery_count"},
+    "cut_batches": {"batch_to", "total_messages_delivered"},
     "renew_leases": {"lease_expires_at", "ready_at"},
     "store_messages": {"ready_at", "idle_ms"},
     "raise_heads": {"ready_at", "idle_ms"},

@@ -2,7 +2,8 @@
 --   p_batch[i] messages from up to p_partitions[i] partitions under the lease p_lease[i]; the partition that has been ready longest
 --   comes first (I2: a partition with a live lease is never handed out again to the group). O(batch) at any depth (I6).
 --   p_partition: only this one. p_lease_seconds null: the queue's. p_auto_ack: the cursor moves at once and no lease is kept.
---   p_prefetch: the batch is handed over one by one, so that its expiry counts as a delivery of its first message only (R17).
+--   p_prefetch: the batch is handed over one by one, so that its expiry counts as a delivery of its first message only (R17), and it
+--   has a mebibyte of payloads at most.
 --   What failed or expired together comes again together: a batch with counts above zero ends where they do.
 --   p_mark: a ready_at below which this caller found nothing lately; a hint that spares walking dead index entries.
 --   The first row (request 0) says how it went: state ok | absent | paused | unregistered | again (gave up on stale candidates, ask
@@ -100,6 +101,9 @@ begin
     return next;
     if t.req is null then
         return;
+    end if;
+    if p_prefetch then
+        t.last := queen.cut_batches(t.ids, p_group, t.first, t.last);
     end if;
     if 1 = all (p_batch) then
         -- One message per lane needs no aggregates, which are most of what a lane costs.
