@@ -18,10 +18,12 @@ import msgspec
 from queen import config
 from queen.db.embedded import EmbeddedServer
 from queen.durable.admin import Begun, WorkflowAdmin, WorkflowDetail, WorkflowSummary
+from queen.durable.branches import keys_before
+from queen.durable.codec import load
 from queen.durable.definition import Workflow
 from queen.durable.errors import DurableError, NondeterminismDetected, WorkflowNotFound
 from queen.durable.events import HistoryEvent, OrchestrationStarted
-from queen.durable.model import ExecutionStatus, InstanceQuery
+from queen.durable.model import ExecutionStatus, InstanceQuery, KeyValue
 from queen.durable.provider import Provider, ProviderError
 from queen.durable.replay.check import check_replay
 from queen.durable.stores import open_provider
@@ -83,6 +85,9 @@ def command(ctx: click.Context, file: Path | None, store: str | None, schema: st
 @click.option("--status", type=click.Choice(STATUSES), help="Only workflows in this state.")
 @click.option("--prefix", help="Only ids that begin like this.")
 @click.option("--trace-id", help="Only workflows of this trace.")
+@click.option("--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="Only with this attribute.")
+@click.option("--since", type=click.DateTime(), help="Only workflows begun from this time on (UTC).")
+@click.option("--until", type=click.DateTime(), help="Only workflows begun before this time (UTC).")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @click.option("--cursor", help="Where the page before ended.")
 @click.pass_obj
@@ -92,11 +97,24 @@ def ls(
     status: Any,
     prefix: str | None,
     trace_id: str | None,
+    attributes: tuple[str, ...],
+    since: datetime | None,
+    until: datetime | None,
     limit: int,
     cursor: str | None,
 ) -> None:
     """List workflows, newest first."""
-    query = InstanceQuery(name=name, status=status, id_prefix=prefix, trace_id=trace_id, limit=limit, cursor=cursor)
+    query = InstanceQuery(
+        name=name,
+        status=status,
+        id_prefix=prefix,
+        trace_id=trace_id,
+        attributes=dict(map(_attribute, attributes)),
+        created_from_ms=_milliseconds(since),
+        created_before_ms=_milliseconds(until),
+        limit=limit,
+        cursor=cursor,
+    )
     page = store.run(lambda provider: WorkflowAdmin(provider).list(query))
     if store.as_json:
         _print_json(page)
@@ -267,7 +285,9 @@ def prune(store: Store, id: str, keep_last: int, *, yes: bool) -> None:  # noqa:
 
 @command.command()
 @click.argument("code")
-@click.option("--id", "ids", multiple=True, help="Check these workflows; default: all running ones of that name.")
+@click.option(
+    "--id", "ids", multiple=True, help="Check these workflows; default: all running and parked ones of that name."
+)
 @click.option("--limit", type=click.IntRange(1, 10_000), default=1000, show_default=True)
 @click.pass_obj
 def replay(store: Store, code: str, ids: tuple[str, ...], limit: int) -> None:
@@ -307,17 +327,24 @@ async def _candidates(
 ) -> list[str]:
     if ids:
         return list(ids)
+    parked = await _instances_of(provider, made, "Parked", limit)
+    return [*parked, *await _instances_of(provider, made, "Running", limit)][:limit]
+
+
+async def _instances_of(
+    provider: Provider, made: Workflow[Any, *tuple[Any, ...]], status: ExecutionStatus, limit: int
+) -> list[str]:
     found: list[str] = []
     cursor: str | None = None
     while len(found) < limit:
         page = await provider.list_instances(
-            InstanceQuery(name=made.name, status="Running", limit=min(500, limit), cursor=cursor)
+            InstanceQuery(name=made.name, status=status, limit=min(500, limit), cursor=cursor)
         )
         found += [each.instance for each in page.instances if each.version == made.version]
         cursor = page.next_cursor
         if cursor is None:
             break
-    return found[:limit]
+    return found
 
 
 async def _check(provider: Provider, instance: str, made: Workflow[Any, *tuple[Any, ...]]) -> str | None:
@@ -327,11 +354,23 @@ async def _check(provider: Provider, instance: str, made: Workflow[Any, *tuple[A
     first = history[0]
     if isinstance(first, OrchestrationStarted) and first.name != made.name:
         return f"it is a {first.name!r}, not a {made.name!r}"
+    keys = await keys_before(provider, instance, first.execution_id)
     try:
-        check_replay(history, made.entry)
+        check_replay(history, made.entry, {key: KeyValue(value, at) for key, value, at in keys})
     except NondeterminismDetected as mismatch:
         return str(mismatch)
     return None
+
+
+def _attribute(text: str) -> tuple[str, Any]:
+    name, found, value = text.partition("=")
+    if not (found and name):
+        raise click.BadParameter(f"must look like NAME=VALUE, got {text!r}", param_hint="--attribute")
+    return name, load(value)
+
+
+def _milliseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else round(moment.replace(tzinfo=UTC).timestamp() * 1000)
 
 
 def _json(option: str, text: str) -> Any:

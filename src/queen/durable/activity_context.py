@@ -29,6 +29,7 @@ class ActivityContext(Traces):
         self._key: str = ctx_info.get("key") or f"{self.instance_id}:{self.execution_id}:{self.activity_id}"
         self.pushes: list[QueuePush] = []
         self.progress_text: str | None = ctx_info.get("progress")
+        self.on_heartbeat: Callable[[str], None] | None = None
         self._tag: str | None = ctx_info.get("tag")
         self._client = client
         self._cancelled = threading.Event()
@@ -55,8 +56,13 @@ class ActivityContext(Traces):
         return None if self.progress_text is None else decode(self.progress_text, Any)
 
     def heartbeat(self, progress: object) -> None:
-        """Tell how far this activity is; an attempt after a failure or a crash reads it as `progress`."""
+        """Tell how far this activity is; an attempt after a failure or a crash reads it as `progress`.
+
+        It is stored at most once a second, so a crash may lose the last second of it.
+        """
         self.progress_text = encode(progress)
+        if self.on_heartbeat is not None:
+            self.on_heartbeat(self.progress_text)
 
     def get_client(self) -> Any:
         """A client on the same store."""

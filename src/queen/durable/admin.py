@@ -11,9 +11,9 @@ from queen.durable.codec import encode, load
 from queen.durable.errors import WorkflowNotFound
 from queen.durable.events import encode_event
 from queen.durable.instances import Instances
-from queen.durable.model import ExecutionInfo, InstanceInfo, InstanceQuery, PruneCounts, PruneOptions
+from queen.durable.model import ATTRIBUTE_PREFIX, ExecutionInfo, InstanceInfo, InstanceQuery, PruneCounts, PruneOptions
 from queen.durable.provider import Provider
-from queen.durable.replay.keys import ANSWER_PREFIX
+from queen.durable.replay.keys import OWN_PREFIXES
 from queen.durable.timeline import Span, spans
 
 
@@ -58,6 +58,7 @@ class WorkflowDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     executions: list[ExecutionSummary]
     tree: list[str]
     keys: dict[str, Any]
+    attributes: dict[str, Any]
     timeline: list[Span]
 
 
@@ -103,7 +104,12 @@ class WorkflowAdmin:
             workflow=_summary(info),
             executions=[_execution(each) for each in await self._provider.list_executions(instance)],
             tree=list((await self._provider.get_instance_tree(instance)).ids),
-            keys={key: load(each.value) for key, each in keys.items() if not key.startswith(ANSWER_PREFIX)},
+            keys={key: load(each.value) for key, each in keys.items() if not key.startswith(OWN_PREFIXES)},
+            attributes={
+                key.removeprefix(ATTRIBUTE_PREFIX): load(each.value)
+                for key, each in keys.items()
+                if key.startswith(ATTRIBUTE_PREFIX)
+            },
             timeline=spans(await self._provider.read(instance)),
         )
 

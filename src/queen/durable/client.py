@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from typing import Any, Generic, TypeVar, TypeVarTuple, overload
 
@@ -12,6 +12,7 @@ from queen.durable.definition import Workflow
 from queen.durable.errors import UpdateRefused, WorkflowCancelled, WorkflowFailed, WorkflowNotFound, WorkflowTimedOut
 from queen.durable.instances import Instances, InstanceState
 from queen.durable.messages import Reuse
+from queen.durable.model import Attribute, InstancePage, InstanceQuery
 from queen.durable.provider import Provider
 from queen.durable.updates import Request, update_queue
 
@@ -163,6 +164,7 @@ class WorkflowClient:
         delay: timedelta | float = 0.0,
         trace_id: str | None = None,
         reuse: Reuse = "never",
+        attributes: Mapping[str, Attribute] | None = None,
         **keywords: Any,
     ) -> WorkflowHandle[R]: ...
     @overload
@@ -175,6 +177,7 @@ class WorkflowClient:
         delay: timedelta | float = 0.0,
         trace_id: str | None = None,
         reuse: Reuse = "never",
+        attributes: Mapping[str, Attribute] | None = None,
     ) -> WorkflowHandle[Any]: ...
     async def start(
         self,
@@ -185,13 +188,15 @@ class WorkflowClient:
         delay: timedelta | float = 0.0,
         trace_id: str | None = None,
         reuse: Reuse = "never",
+        attributes: Mapping[str, Attribute] | None = None,
         **keywords: Any,
     ) -> WorkflowHandle[Any]:
         """Start a workflow, by reference or by name; starting the same id again changes nothing.
 
         Other keywords are the workflow's own. A workflow declared with a version is started in that version,
         unless `version` says otherwise; one without, or a name, in the newest that is registered. `reuse` lets
-        the id of an instance that `failed` (or was cancelled), or that `ended` in any way, be taken again.
+        the id of an instance that `failed` (or was cancelled), or that `ended` in any way, be taken again. By its
+        `attributes` the instance can be found: `list(attributes={"customer": "ann"})`.
         """
         instance = id or str(uuid.uuid4())
         code = _code(called)
@@ -206,8 +211,13 @@ class WorkflowClient:
             delay_ms=round(_seconds(delay) * 1000),
             trace_id=trace_id,
             reuse=reuse,
+            attributes=attributes,
         )
         return WorkflowHandle(self.instances, code, instance, started=True)
+
+    async def list(self, **wanted: Any) -> InstancePage:
+        """A page of instances, newest first; `wanted` are the fields of `InstanceQuery`, all of them must match."""
+        return await self.instances.provider.list_instances(InstanceQuery(**wanted))
 
     @overload
     def handle(self, called: Workflow[R, *tuple[Any, ...]], id: str) -> WorkflowHandle[R]: ...

@@ -86,7 +86,7 @@ class OrchestrationStarted(Event, frozen=True, kw_only=True):
 
     ``seed`` is what its ids are made from, new with every execution; an execution that was made from an
     earlier one keeps that one's seeds for the events up to where it leaves it. ``initial_keys`` replace the
-    keys the instance had, as key, value and time.
+    keys the instance had, as key, value and time. By its ``attributes`` (JSON text) it can be found.
     """
 
     name: str
@@ -101,6 +101,7 @@ class OrchestrationStarted(Event, frozen=True, kw_only=True):
     seed: str | None = None
     earlier_seeds: tuple[tuple[int, str], ...] = ()
     initial_keys: tuple[tuple[str, str, int], ...] | None = None
+    attributes: dict[str, str] = {}
 
     def seed_at(self, event_id: int) -> str:
         """What ids made at this event are made from."""

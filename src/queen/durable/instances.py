@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from queen.durable import messages
 from queen.durable.branches import keys_before
-from queen.durable.codec import decode
+from queen.durable.codec import decode, encode
 from queen.durable.errors import NothingToRetry, UpdateRefused, WorkflowNotFound, WorkflowTimedOut
 from queen.durable.events import Failure, OrchestrationFailed, OrchestrationStarted
-from queen.durable.model import ENDED, InstanceInfo, KeyValue
+from queen.durable.model import ENDED, Attribute, InstanceInfo, KeyValue
 from queen.durable.provider import Provider
 from queen.durable.replay.check import ask
+from queen.durable.replay.limits import attribute_breach
 from queen.durable.replay.machine import Entry
 from queen.durable.replay.restore import FIRST_STEP, restore
 from queen.durable.updates import Answer, answer_key
@@ -60,6 +61,7 @@ class Instances:
         trace_id: str | None = None,
         dedup_id: str | None = None,
         reuse: messages.Reuse = "never",
+        attributes: Mapping[str, Attribute] | None = None,
     ) -> bool:
         """Ask for an instance; ignored when the id is taken. `False` says `dedup_id` was seen before.
 
@@ -73,6 +75,7 @@ class Instances:
             version=version,
             trace_id=trace_id,
             reuse=reuse,
+            attributes=_checked_attributes(attributes or {}),
         )
         return await self.provider.enqueue_for_orchestrator(message, delay_ms=delay_ms, dedup_id=dedup_id)
 
@@ -263,6 +266,15 @@ def _state(info: InstanceInfo) -> InstanceState:
         custom_status=info.custom_status,
         custom_status_version=info.custom_status_version,
     )
+
+
+def _checked_attributes(attributes: Mapping[str, Attribute]) -> dict[str, str]:
+    encoded = {name: encode(value) for name, value in attributes.items()}
+    for number, (name, value) in enumerate(encoded.items(), 1):
+        breach = attribute_breach(name, value, number)
+        if breach is not None:
+            raise ValueError(breach)
+    return encoded
 
 
 def _checked(what: str, text: str) -> str:

@@ -64,6 +64,7 @@ class StartMessage(Message, frozen=True, kw_only=True):
     parent_event_id: int | None = None
     trace_id: str | None = None
     reuse: Reuse = "never"
+    attributes: dict[str, str] = {}
     restored: Restored | None = None
 
 

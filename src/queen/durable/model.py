@@ -41,6 +41,8 @@ __all__ = [
 ]
 
 ExecutionStatus = Literal["Running", "Completed", "Failed", "Cancelled", "Parked", "ContinuedAsNew"]
+# Attributes are keys of the instance, kept under names of their own.
+ATTRIBUTE_PREFIX = "queen.attribute:"
 ENDED = ("Completed", "Failed", "Cancelled")
 
 MAX_FILTER_TAGS = 5
@@ -296,6 +298,9 @@ class ExecutionInfo(msgspec.Struct, frozen=True, kw_only=True):
     pinned_version: str | None = None
 
 
+Attribute = str | int | float | bool
+
+
 class InstanceQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which instances to list, newest first. ``cursor`` is the ``next_cursor`` of the page before."""
 
@@ -306,8 +311,14 @@ class InstanceQuery(msgspec.Struct, frozen=True, kw_only=True):
     created_from_ms: int | None = None
     created_before_ms: int | None = None
     id_prefix: str | None = None
+    attributes: dict[str, Attribute] = {}
     limit: int = 100
     cursor: str | None = None
+
+    def wanted_keys(self) -> tuple[list[str], list[str]]:
+        """The keys that hold the wanted attributes, and their values as stored."""
+        names = [f"{ATTRIBUTE_PREFIX}{name}" for name in self.attributes]
+        return names, [msgspec.json.encode(value).decode() for value in self.attributes.values()]
 
 
 class InstancePage(msgspec.Struct, frozen=True):

@@ -220,6 +220,10 @@ class Provider(ABC):
         """Give the item back, hidden for ``delay_ms``. Error: ``lock_lost``."""
 
     @abstractmethod
+    async def record_progress(self, token: str, task: ActivityTask) -> None:
+        """Keep how far a locked item is, for whoever gets it next; nothing happens once the lock is lost."""
+
+    @abstractmethod
     async def renew_work_item_lock(self, token: str, extend_ms: int) -> None:
         """Hold the item for ``extend_ms`` from now. ``lock_lost`` is the cancellation signal."""
 

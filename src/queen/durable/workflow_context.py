@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, TypeVarTuple, overload
 
 from queen.durable.codec import decode, encode, encode_arguments
+from queen.durable.model import ATTRIBUTE_PREFIX, Attribute
 from queen.durable.replay import action as actions
 from queen.durable.replay import syscalls
 from queen.durable.replay.machine import Machine
@@ -259,6 +260,13 @@ class WorkflowContext:
         """A key of this instance, or None."""
         text = self._machine.keys.get(key)
         return None if text is None else decode(text, Any)
+
+    def set_attribute(self, name: str, value: Attribute | None) -> None:
+        """Set what the instance can be found by in lists; None takes it away."""
+        if value is None:
+            self._machine.clear_key(f"{ATTRIBUTE_PREFIX}{name}")
+        else:
+            self._machine.set_attribute(name, encode(value))
 
     def clear_key(self, key: str) -> None:
         """Forget a key."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -21,6 +22,8 @@ from queen.durable import (
     workflow,
 )
 from queen.durable.events import ApplicationFailure
+from queen.durable.testing import eventually
+from tests.durable.stores import Address
 
 RUNS: list[Any] = []
 
@@ -120,6 +123,35 @@ async def copies(ctx: ActivityContext, pages: int) -> list[int]:
         if page % 2 == 1 and page + 1 < pages:
             raise ConnectionError(f"lost at page {page}")
     return [begun for _, begun in RUNS]
+
+
+async def test_whoever_takes_over_reads_how_far_it_came(provider: Provider, address: Address) -> None:
+    """A worker that goes down in the middle: another one gets the activity, and what it had told."""
+
+    @activity
+    async def long(ctx: ActivityContext) -> int:
+        if ctx.progress is None:
+            for page in range(43):
+                ctx.heartbeat(page)
+            await asyncio.sleep(3600)
+        found: int = ctx.progress
+        return found
+
+    @workflow
+    async def waiting(ctx: WorkflowContext) -> int:
+        return await ctx.activity(long)
+
+    async def stored() -> bool:
+        rows = await address.execute("select body from {}work_items")
+        return any('"progress":"42"' in each[0] for each in rows)
+
+    first = Worker(provider, workflows=[waiting], activities=[long])
+    await first.start()
+    handle = await WorkflowClient(provider).start(waiting)
+    await eventually(stored)
+    await first.stop(0)
+    async with Worker(provider, workflows=[waiting], activities=[long]):
+        assert await handle.result(20) == 42
 
 
 async def test_an_attempt_reads_how_far_the_one_before_came(provider: Provider) -> None:

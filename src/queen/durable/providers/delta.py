@@ -11,6 +11,7 @@ from queen.durable.events import (
     KeyValueSet,
     OrchestrationStarted,
 )
+from queen.durable.model import ATTRIBUTE_PREFIX
 
 __all__ = ["Delta"]
 
@@ -24,15 +25,22 @@ class Delta:
     kv_cleared: bool = False
     kv: dict[str, tuple[str | None, int]] = field(default_factory=dict)
 
+    def begin(self, event: OrchestrationStarted) -> None:
+        """The keys an execution begins with, where they are not those the one before left."""
+        if event.initial_keys is not None:
+            self.kv_cleared = True
+            self.kv = {key: (value, at) for key, value, at in event.initial_keys}
+        for name, value in event.attributes.items():
+            self.kv[f"{ATTRIBUTE_PREFIX}{name}"] = value, event.timestamp_ms
+
     @classmethod
     def of(cls, events: Iterable[Event]) -> "Delta":
         """Fold events in order."""
         delta = cls()
         for event in events:
             match event:
-                case OrchestrationStarted() if event.initial_keys is not None:
-                    delta.kv_cleared = True
-                    delta.kv = {key: (value, at) for key, value, at in event.initial_keys}
+                case OrchestrationStarted():
+                    delta.begin(event)
                 case CustomStatusUpdated():
                     delta.status_changed, delta.status = True, event.value
                 case KeyValueSet():

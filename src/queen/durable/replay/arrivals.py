@@ -293,6 +293,7 @@ def _started(begin: Beginning, version: str, seed: str | None, envelope: Envelop
         initial_custom_status=continued.custom_status if continued else None,
         trace_id=begin.trace_id,
         seed=seed,
+        attributes=begin.attributes if isinstance(begin, messages.StartMessage) else {},
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from queen.durable.model import KeyValue
+from queen.durable.model import ATTRIBUTE_PREFIX, KeyValue
 
 ANSWER_PREFIX = "queen.answer:"
+OWN_PREFIXES = (ANSWER_PREFIX, ATTRIBUTE_PREFIX)
 
 
 class Keys:
@@ -17,7 +18,11 @@ class Keys:
 
     def __len__(self) -> int:
         """How many keys the workflow has set itself."""
-        return len(self._live) - len(self.answers())
+        return sum(not key.startswith(OWN_PREFIXES) for key in self._live)
+
+    def attributes(self) -> int:
+        """How many attributes it has set."""
+        return sum(key.startswith(ATTRIBUTE_PREFIX) for key in self._live)
 
     def answers(self) -> list[str]:
         """The keys that hold answers to updates, oldest first."""
@@ -31,7 +36,7 @@ class Keys:
 
     def all(self) -> dict[str, str]:
         """Every live key and its value."""
-        return {key: each.value for key, each in self._live.items() if not key.startswith(ANSWER_PREFIX)}
+        return {key: each.value for key, each in self._live.items() if not key.startswith(OWN_PREFIXES)}
 
     def set(self, key: str, value: str, updated_at_ms: int) -> None:
         """Set one key."""

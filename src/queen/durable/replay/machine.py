@@ -16,13 +16,13 @@ from typing import Any, Protocol, TypeVar
 from queen.durable import events
 from queen.durable.errors import ActivityFailed, ChildFailed, NondeterminismDetected, OrchestrationRaised
 from queen.durable.events import ApplicationFailure, Event, Failure
-from queen.durable.model import KeyValue
+from queen.durable.model import ATTRIBUTE_PREFIX, KeyValue
 from queen.durable.replay import action as actions
 from queen.durable.replay.action import Action, describe_event
 from queen.durable.replay.inbox import Inbox
 from queen.durable.replay.inside import inside_turn
 from queen.durable.replay.keys import Keys
-from queen.durable.replay.limits import custom_status_breach, kv_breach, tag_breach
+from queen.durable.replay.limits import attribute_breach, custom_status_breach, kv_breach, tag_breach
 from queen.durable.replay.promise import Cancelled, Promise, Scheduler, Task
 
 TERMINAL_REASON = "orchestration_terminal_"
@@ -132,6 +132,13 @@ class Machine:
         """Set one key-value pair."""
         self.keys.set(key, value, self.now_ms)
         self.note(kv_breach(key, value, len(self.keys)))
+        self.unbound.append(actions.SetKey(key=key, value=value, updated_at_ms=self.now_ms))
+
+    def set_attribute(self, name: str, value: str) -> None:
+        """Set what the instance can be found by."""
+        key = f"{ATTRIBUTE_PREFIX}{name}"
+        self.keys.set(key, value, self.now_ms)
+        self.note(attribute_breach(name, value, self.keys.attributes()))
         self.unbound.append(actions.SetKey(key=key, value=value, updated_at_ms=self.now_ms))
 
     def clear_key(self, key: str) -> None:
@@ -271,6 +278,8 @@ class Machine:
         self.custom_status = event.initial_custom_status
         if event.initial_keys is not None:
             self.keys = Keys({key: KeyValue(value, at) for key, value, at in event.initial_keys})
+        for name, value in event.attributes.items():
+            self.keys.set(f"{ATTRIBUTE_PREFIX}{name}", value, event.timestamp_ms)
         for carried in event.carried_events:
             self.inbox.enqueue(carried.name, carried.data)
         self._main = Task(self.scheduler, self._entry(self))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from queen.durable import events, messages
-from queen.durable.events import OrchestrationStarted
+from queen.durable.events import HistoryEvent, OrchestrationStarted
 from queen.durable.messages import Restored
 from queen.durable.model import ExecutionMetadata, OrchestrationItem, TurnCommit
 from queen.durable.replay.arrivals import Batch, last_event_id, open_work, refused_children
@@ -14,10 +16,14 @@ _TO_CHILDREN = "parent reset"
 
 
 def reset_commit(
-    item: OrchestrationItem, batch: Batch | None, wanted: messages.ResetMessage, restored: Restored
+    item: OrchestrationItem,
+    batch: Batch | None,
+    wanted: messages.ResetMessage,
+    restored: Restored,
+    history: Sequence[HistoryEvent],
 ) -> TurnCommit:
     """End the current execution, unless it has ended (`batch` is None), and begin the next with `restored`."""
-    started = item.history[0]
+    started = history[0]
     assert isinstance(started, OrchestrationStarted), "only a history that begins with a start is restored"
     begin = messages.ContinueAsNewMessage(
         instance=item.instance,
@@ -42,7 +48,7 @@ def reset_commit(
         )
     delta = list(batch.fresh)
     batch.ledger.last_event_id = last_event_id(batch)
-    for kind, source in open_work([*batch.history, *batch.fresh]):
+    for kind, source in open_work(history):
         delta.append(kind(**batch.ledger.envelope(), source_event_id=source, reason=_REASON))
     delta.append(
         events.OrchestrationContinuedAsNew(

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from queen.durable import messages
 from queen.durable.activity_context import ActivityContext, activity_context
 from queen.durable.codec import dump, load
@@ -21,6 +23,7 @@ from queen.durable.worker import retries
 from queen.durable.worker.counters import Counters
 from queen.durable.worker.crash import CrashPoints
 from queen.durable.worker.outcomes import Outcome, call_async, call_sync
+from queen.durable.worker.progress import Progress
 from queen.durable.worker.renewal import Renewal
 from queen.durable.worker.running import RunningActivities
 from queen.durable.worker.settings import WorkerSettings, renewal_interval
@@ -121,7 +124,12 @@ class ActivityLoop(SlotLoop[LockedTask]):
         self._crash.reach("activity.before")
         worker_id = self._settings.node_id
         context = activity_context(task, worker_id=worker_id, attempt=item.attempt, client=self._client)
+        progress = Progress(
+            lambda text: self._provider.record_progress(item.token, structs.replace(task, progress=text))
+        )
+        context.on_heartbeat = progress.tell
         call = self._call(activity, context, task.input)
+        call.add_done_callback(lambda _: progress.close())
         over: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def end(*, cancelled: bool) -> None:

@@ -201,7 +201,7 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
     async def _steered(self, item: OrchestrationItem, batch: Batch | None) -> bool:
         """What an operator asked for without the code being asked: to begin again from a step, or to end."""
         for message in item.messages:
-            if isinstance(message, ResetMessage) and item.history and (batch is None or batch.beginning is None):
+            if isinstance(message, ResetMessage) and not item.is_new and (batch is None or batch.beginning is None):
                 return await self._reset(item, batch, message)
             if isinstance(message, CancelMessage) and message.force and batch is not None:
                 admit(batch, batch.version or DEFAULT_VERSION, _seed())
@@ -210,9 +210,10 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
         return False
 
     async def _reset(self, item: OrchestrationItem, batch: Batch | None, wanted: ResetMessage) -> bool:
+        recorded = await self._provider.read_with_execution(item.instance, item.execution_id)
         if batch is not None:
             admit(batch, batch.version or DEFAULT_VERSION)
-        history = [*item.history, *(batch.fresh if batch is not None else ())]
+        history = [*recorded, *(batch.fresh if batch is not None else ())]
         try:
             keys = await keys_before(self._provider, item.instance, item.execution_id)
             suffix = f"~{item.execution_id + 1}"
@@ -221,9 +222,9 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
             _log.warning("%s was not reset: %s", item.instance, error)
             if batch is not None:
                 batch.fresh.clear()
-                batch.ledger.last_event_id = item.history[-1].event_id
+                batch.ledger.last_event_id = recorded[-1].event_id
             return False
-        commit = reset_commit(item, batch, wanted, restored)
+        commit = reset_commit(item, batch, wanted, restored, history)
         await self._commit(item.token, commit)
         self._running.cancel(commit.cancelled_activities)
         return True

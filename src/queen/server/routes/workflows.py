@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Final, TypeVar, get_args
+from typing import Any, Final, TypeVar, get_args
 
 from msgspec import UNSET, Raw, UnsetType
 
 from queen import errors
 from queen.durable.admin import Begun, Started, WorkflowAdmin, WorkflowDetail, WorkflowHistory, WorkflowPage
+from queen.durable.codec import load
 from queen.durable.model import ExecutionStatus, InstanceQuery, pack_version
 from queen.durable.provider import ProviderError
 from queen.durable.providers.postgres.provider import PostgresProvider
@@ -145,6 +146,16 @@ def _cursor(request: Request) -> str | None:
     return given
 
 
+def _attribute(request: Request) -> dict[str, Any]:
+    given = request.text("attribute")
+    if given is None:
+        return {}
+    name, found, value = given.partition("=")
+    if not (found and name):
+        raise errors.InvalidRequest("attribute", "attribute must look like NAME=VALUE")
+    return {name: load(value)}
+
+
 async def workflows(request: Request) -> Response:
     """Instances, newest first; every filter given must match."""
     query = InstanceQuery(
@@ -155,6 +166,7 @@ async def workflows(request: Request) -> Response:
         created_from_ms=_milliseconds(request, "from"),
         created_before_ms=_milliseconds(request, "to"),
         id_prefix=request.text("idPrefix"),
+        attributes=_attribute(request),
         limit=request.number("limit", PAGE, 1, 1000),
         cursor=_cursor(request),
     )
@@ -238,6 +250,7 @@ _FILTERS: Final = (
     Query("idPrefix"),
     Query("parentId"),
     Query("traceId"),
+    Query("attribute", description="NAME=VALUE; the value is JSON, or text."),
     Query("from", description="ISO time the instance was not created before."),
     Query("to", description="ISO time it was created before."),
     Query("limit", "integer", default=PAGE),

@@ -231,6 +231,9 @@ class PostgresProvider(PostgresExchange):
             raise ProviderError("abandon_work_item", "the lock is not held", code="lock_lost")
         self._tasks.notify(visible_at)
 
+    async def record_progress(self, token: str, task: ActivityTask) -> None:
+        await self._database.value("record_progress", "record_progress", token, encode_item(task))
+
     async def renew_work_item_lock(self, token: str, extend_ms: int) -> None:
         if await self.renew_work_item_locks([token], extend_ms):
             raise ProviderError("renew_work_item_lock", "the lock is not held", code="lock_lost")

@@ -113,6 +113,7 @@ class PostgresQueries(Provider):
             query.created_before_ms,
             query.id_prefix,
             query.limit + 1,
+            *query.wanted_keys(),
         )
         return rows.instance_page(found, query.limit)
 

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from queen.durable.messages import ActivityTask, OrchestratorMessage, visible_from_ms
+from queen.durable.messages import ActivityTask, OrchestratorMessage, encode_item, visible_from_ms
 from queen.durable.model import (
     ENDED,
     CapabilityFilter,
@@ -297,6 +297,12 @@ class SqliteProvider(SqliteQueries):
             durable=False,
         )
         self._tasks.notify(visible_at)
+
+    async def record_progress(self, token: str, task: ActivityTask) -> None:
+        body = encode_item(task)
+        await self._database.write(
+            "record_progress", lambda store: store.change("record_progress", token=token, body=body), durable=False
+        )
 
     async def renew_work_item_lock(self, token: str, extend_ms: int) -> None:
         if await self.renew_work_item_locks([token], extend_ms):

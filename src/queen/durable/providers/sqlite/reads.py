@@ -1,5 +1,7 @@
 """Questions about instances, as functions that run on one snapshot."""
 
+import json
+
 from queen.durable.model import (
     CustomStatus,
     InstanceInfo,
@@ -60,6 +62,7 @@ def list_instances(store: Statements, query: InstanceQuery) -> InstancePage:
         created_before=query.created_before_ms,
         id_prefix=query.id_prefix,
         limit=query.limit + 1,
+        wanted=json.dumps(list(zip(*query.wanted_keys(), strict=True))),
     )
     return rows.instance_page(found, query.limit)
 
