@@ -311,7 +311,7 @@ def test_a_broker_does_not_load_what_runs_workflows() -> None:
     code = "import sys, queen.server.app as app; app.gather(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "queen.durable.admin" in loaded
-    assert {"queen.durable.worker", "queen.durable.sync", "queen.durable.providers.sqlite"}.isdisjoint(loaded)
+    assert {"queen.durable.worker", "queen.durable.duroxide", "queen.durable.providers.sqlite"}.isdisjoint(loaded)
 
 
 def test_a_failed_workflow_is_retried_reset_and_forked(http: httpx2.Client) -> None:

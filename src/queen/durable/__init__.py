@@ -13,8 +13,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from queen.durable.activity_context import ActivityContext
     from queen.durable.client import WorkflowClient, WorkflowHandle
-    from queen.durable.context import OrchestrationContext, ScheduledTask, parse_result
     from queen.durable.definition import Activity, Workflow, activity, workflow
+    from queen.durable.duroxide.client import Client
+    from queen.durable.duroxide.context import OrchestrationContext, ScheduledTask, parse_result
+    from queen.durable.duroxide.providers import PostgresProvider, SqliteProvider
+    from queen.durable.duroxide.records import (
+        MAX_WORKER_TAGS,
+        DeleteInstanceResult,
+        Event,
+        ExecutionInfo,
+        InstanceFilter,
+        InstanceInfo,
+        InstanceTree,
+        OrchestrationResult,
+        PruneOptions,
+        PruneResult,
+        QueueDepths,
+        SystemMetrics,
+        SystemStats,
+        TagFilter,
+    )
+    from queen.durable.duroxide.runtime import MetricsSnapshot, Runtime, RuntimeOptions
     from queen.durable.errors import (
         ActivityFailed,
         ActivityTimedOut,
@@ -50,25 +69,6 @@ if TYPE_CHECKING:
     from queen.durable.retry import RetryPolicy
     from queen.durable.schedules import Schedules
     from queen.durable.stores import open_mailbox, open_provider
-    from queen.durable.sync.client import Client
-    from queen.durable.sync.providers import PostgresProvider, SqliteProvider
-    from queen.durable.sync.records import (
-        MAX_WORKER_TAGS,
-        DeleteInstanceResult,
-        Event,
-        ExecutionInfo,
-        InstanceFilter,
-        InstanceInfo,
-        InstanceTree,
-        OrchestrationResult,
-        PruneOptions,
-        PruneResult,
-        QueueDepths,
-        SystemMetrics,
-        SystemStats,
-        TagFilter,
-    )
-    from queen.durable.sync.runtime import MetricsSnapshot, Runtime, RuntimeOptions
     from queen.durable.sync_client import SyncWorkflowClient, SyncWorkflowHandle
     from queen.durable.tracing import init_tracing
     from queen.durable.updates import Update
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
 _HOME = {
     "queen.durable.activity_context": ("ActivityContext",),
     "queen.durable.client": ("WorkflowClient", "WorkflowHandle"),
-    "queen.durable.context": ("OrchestrationContext", "ScheduledTask", "parse_result"),
+    "queen.durable.duroxide.context": ("OrchestrationContext", "ScheduledTask", "parse_result"),
     "queen.durable.definition": ("Activity", "Workflow", "activity", "workflow"),
     "queen.durable.errors": (
         "ActivityFailed", "ActivityTimedOut", "CallFailed", "ChildFailed", "DirectCall", "DurableError",
@@ -97,16 +97,16 @@ _HOME = {
     "queen.durable.retry": ("RetryPolicy",),
     "queen.durable.schedules": ("Schedules",),
     "queen.durable.stores": ("open_mailbox", "open_provider"),
-    "queen.durable.sync.client": ("Client",),
+    "queen.durable.duroxide.client": ("Client",),
     "queen.durable.sync_client": ("SyncWorkflowClient", "SyncWorkflowHandle"),
     "queen.durable.updates": ("Update",),
-    "queen.durable.sync.providers": ("PostgresProvider", "SqliteProvider"),
-    "queen.durable.sync.records": (
+    "queen.durable.duroxide.providers": ("PostgresProvider", "SqliteProvider"),
+    "queen.durable.duroxide.records": (
         "MAX_WORKER_TAGS", "DeleteInstanceResult", "Event", "ExecutionInfo", "InstanceFilter", "InstanceInfo",
         "InstanceTree", "OrchestrationResult", "PruneOptions", "PruneResult", "QueueDepths", "SystemMetrics",
         "SystemStats", "TagFilter",
     ),
-    "queen.durable.sync.runtime": ("MetricsSnapshot", "Runtime", "RuntimeOptions"),
+    "queen.durable.duroxide.runtime": ("MetricsSnapshot", "Runtime", "RuntimeOptions"),
     "queen.durable.tracing": ("init_tracing",),
     "queen.durable.worker": ("CrashPoints", "WorkerSettings"),
     "queen.durable.worker.worker": ("Worker",),

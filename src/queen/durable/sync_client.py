@@ -10,10 +10,10 @@ from typing import Any, Generic, Self, TypeVar, TypeVarTuple, overload
 from queen.durable.client import WorkflowClient, WorkflowHandle
 from queen.durable.definition import Workflow
 from queen.durable.instances import InstanceState
+from queen.durable.loop_thread import LoopThread
 from queen.durable.messages import Reuse
 from queen.durable.provider import Provider
 from queen.durable.stores import open_provider
-from queen.durable.sync.loop import LoopThread
 
 R = TypeVar("R")
 T = TypeVar("T")

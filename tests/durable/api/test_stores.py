@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from queen.durable import Client, PostgresProvider, Runtime, SqliteProvider, init_tracing
-from queen.durable.sync.providers import Store
+from queen.durable.duroxide.providers import Store
 
 
 def hello(store: Store) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from queen.durable import events, messages
+from queen.durable.duroxide.generators import generator_entry
 from queen.durable.events import ApplicationFailure, Failure, HistoryEvent
-from queen.durable.generators import generator_entry
 from queen.durable.messages import ActivityTask, OrchestratorMessage
 from queen.durable.model import KeyValue, OrchestrationItem
 from queen.durable.replay.arrivals import Memory, admit, open_batch

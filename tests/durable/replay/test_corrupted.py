@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from queen.durable import events
+from queen.durable.duroxide.generators import generator_entry
 from queen.durable.errors import NondeterminismDetected
 from queen.durable.events import ApplicationFailure, HistoryEvent
-from queen.durable.generators import generator_entry
 from queen.durable.replay.check import check_replay
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from queen.durable.duroxide.generators import generator_entry
 from queen.durable.errors import NondeterminismDetected
-from queen.durable.generators import generator_entry
 from queen.durable.replay.check import check_replay
 from queen.durable.replay.turn import Parked
 from tests.durable.replay.stage import Orchestrator, Stage, play

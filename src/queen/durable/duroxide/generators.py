@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Generator, Mapping
 from typing import Any
 
 from queen.durable.codec import dump, load
-from queen.durable.context import OrchestrationContext
+from queen.durable.duroxide.context import OrchestrationContext
 from queen.durable.errors import CallFailed, OrchestrationRaised
 from queen.durable.replay import action as actions
 from queen.durable.replay import syscalls

@@ -7,10 +7,10 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from queen.durable.loop_thread import LoopThread
 from queen.durable.provider import Provider, ProviderError
 from queen.durable.providers.postgres.provider import PostgresProvider as AsyncPostgresProvider
 from queen.durable.providers.sqlite.provider import SqliteProvider as AsyncSqliteProvider
-from queen.durable.sync.loop import LoopThread
 
 T = TypeVar("T")
 

@@ -9,12 +9,12 @@ from typing import Any, TypeVar, overload
 
 from queen.durable.activity_context import ActivityContext
 from queen.durable.codec import dump, load
+from queen.durable.duroxide.client import Client
+from queen.durable.duroxide.generators import generator_entry
+from queen.durable.duroxide.providers import Store
+from queen.durable.duroxide.records import read_tag_filter
 from queen.durable.errors import DurableError
-from queen.durable.generators import generator_entry
 from queen.durable.registry import DEFAULT_VERSION, RegisteredActivity, RegisteredOrchestration, Registry
-from queen.durable.sync.client import Client
-from queen.durable.sync.providers import Store
-from queen.durable.sync.records import read_tag_filter
 from queen.durable.worker import Counters, CrashPoints, WorkerCore, WorkerSettings
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -6,11 +6,9 @@ from typing import Any
 
 from queen.durable import model
 from queen.durable.codec import dump, dump_typed, load
-from queen.durable.errors import DurableError, WorkflowTimedOut
-from queen.durable.instances import Instances, InstanceState
-from queen.durable.sync import records
-from queen.durable.sync.providers import Store
-from queen.durable.sync.records import (
+from queen.durable.duroxide import records
+from queen.durable.duroxide.providers import Store
+from queen.durable.duroxide.records import (
     DeleteInstanceResult,
     ExecutionInfo,
     InstanceFilter,
@@ -23,6 +21,8 @@ from queen.durable.sync.records import (
     SystemMetrics,
     SystemStats,
 )
+from queen.durable.errors import DurableError, WorkflowTimedOut
+from queen.durable.instances import Instances, InstanceState
 
 _CALL_SECONDS = 60.0
 

@@ -1,1 +1,0 @@
-"""The synchronous face of durable workflows: generator style, name-compatible with duroxide-python."""
