@@ -167,6 +167,11 @@ def play(code: Orchestrator, answers: Mapping[str, Sequence[str]] | None = None,
     """
     stage = Stage(code)
     stage.start("1")
+    return go_on(stage, answers, turns=turns)
+
+
+def go_on(stage: Stage, answers: Mapping[str, Sequence[str]] | None = None, *, turns: int = 50) -> Stage:
+    """Run an instance that has begun, as `play` does."""
     extra = [stage.raised(name, '"e"') for name in (answers or {}).get("event", ())]
     extra += [stage.queued(name, '"q"') for name in (answers or {}).get("queue", ())]
     while len(stage.turns) < turns and stage.turns[-1].outcome is None:

@@ -17,6 +17,8 @@ from queen.durable.events import HistoryEvent
 from queen.durable.messages import Restored
 from queen.durable.replay.action import describe_event
 from queen.durable.replay.arrivals import Completion, Terminal
+from queen.durable.replay.machine import TERMINAL_REASON
+from queen.durable.replay.syscalls import ANSWERED_IN_TURN
 
 FIRST_STEP = 2
 
@@ -47,7 +49,7 @@ def restore(
     started = history[0]
     if not isinstance(started, events.OrchestrationStarted):
         raise StepNotFound("the history does not begin with a start: there is nothing to go on from")
-    cut = _last_request(history) + 1 if from_step is None else _checked(history, from_step)
+    cut = _before_the_failure(history) if from_step is None else _checked(history, from_step)
     kept = [each for each in history if each.event_id < cut]
     for event in history[len(kept) :]:
         if _stays(event, cut, retrying=from_step is None):
@@ -76,15 +78,28 @@ def _stays(event: HistoryEvent, cut: int, *, retrying: bool) -> bool:
     return isinstance(event, _Answers) and (event.source_event_id or 0) < cut
 
 
-def _last_request(history: Sequence[HistoryEvent]) -> int:
-    """The last thing the code asked for of its own accord: not what its end or its cancellation made it drop."""
-    last = 1
+def _before_the_failure(history: Sequence[HistoryEvent]) -> int:
+    """Where to cut so that what failed last is tried again, or else only the last turn.
+
+    A turn is what arrived, then what the code asked for. When a failure was among what the last one brought, all that
+    the code asked for in answer to it goes too; a cancellation ends what counts.
+    """
+    answered_in_turn = {
+        each.event_id
+        for each in history
+        if isinstance(each, events.ActivityScheduled) and each.name in ANSWERED_IN_TURN
+    }
+    last_request, arrived, failed = 1, 1, False
     for event in history:
         if isinstance(event, events.OrchestrationCancelRequested):
-            return event.event_id - 1
-        if not isinstance(event, _NotAsked) and not getattr(event, "reason", "").startswith("orchestration_terminal"):
-            last = event.event_id
-    return last
+            return event.event_id
+        if isinstance(event, _FromOutside | Completion) and event.source_event_id not in answered_in_turn:
+            if arrived < last_request:
+                arrived, failed = last_request, False
+            failed = failed or isinstance(event, _Failures)
+        elif not isinstance(event, _NotAsked) and not getattr(event, "reason", "").startswith(TERMINAL_REASON):
+            last_request = event.event_id
+    return (arrived if failed else last_request) + 1
 
 
 def _checked(history: Sequence[HistoryEvent], step: int) -> int:
