@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 
 _inside: ContextVar[bool] = ContextVar("queen_durable_inside_turn", default=False)
 
@@ -14,11 +14,21 @@ def is_inside_turn() -> bool:
     return _inside.get()
 
 
+def enter_turn() -> Token[bool]:
+    """What follows runs code of a workflow, until `leave_turn`. Once per event: a context manager would cost more."""
+    return _inside.set(True)
+
+
+def leave_turn(entered: Token[bool]) -> None:
+    """What follows is as it was before."""
+    _inside.reset(entered)
+
+
 @contextmanager
 def inside_turn() -> Iterator[None]:
     """The block runs code of a workflow."""
-    token = _inside.set(True)
+    entered = enter_turn()
     try:
         yield
     finally:
-        _inside.reset(token)
+        leave_turn(entered)

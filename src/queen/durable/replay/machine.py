@@ -20,7 +20,7 @@ from queen.durable.model import ATTRIBUTE_PREFIX, KeyValue
 from queen.durable.replay import action as actions
 from queen.durable.replay.action import Action, describe_event
 from queen.durable.replay.inbox import Inbox
-from queen.durable.replay.inside import inside_turn
+from queen.durable.replay.inside import enter_turn, inside_turn, leave_turn
 from queen.durable.replay.keys import Keys
 from queen.durable.replay.limits import attribute_breach, custom_status_breach, kv_breach, tag_breach
 from queen.durable.replay.promise import Cancelled, Promise, Scheduler, Task
@@ -177,9 +177,12 @@ class Machine:
             self._bind(event)
             return
         self.now_ms = max(self.now_ms, event.timestamp_ms)
-        with inside_turn():
+        inside = enter_turn()
+        try:
             handler(self, event)
             self.scheduler.drain()
+        finally:
+            leave_turn(inside)
 
     def bound(self, action: Action, event_id: int) -> None:
         """The request now has an event of its own."""
