@@ -205,26 +205,27 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
                 return await self._reset(item, batch, message)
             if isinstance(message, CancelMessage) and message.force and batch is not None:
                 admit(batch, batch.version or DEFAULT_VERSION, _seed())
+                batch.memory.close()
                 details = ApplicationFailure(message=message.reason, cause="cancelled")
                 return await self._ack(item, batch, fail_turn(batch, details))
         return False
 
     async def _reset(self, item: OrchestrationItem, batch: Batch | None, wanted: ResetMessage) -> bool:
         recorded = await self._provider.read_with_execution(item.instance, item.execution_id)
-        if batch is not None:
-            admit(batch, batch.version or DEFAULT_VERSION)
-        history = [*recorded, *(batch.fresh if batch is not None else ())]
+        whole = self._open(structs.replace(item, history=recorded), None)
+        if whole is not None:
+            admit(whole, whole.version or DEFAULT_VERSION)
+        history = [*recorded, *(whole.fresh if whole is not None else ())]
         try:
             keys = await keys_before(self._provider, item.instance, item.execution_id)
             suffix = f"~{item.execution_id + 1}"
             restored = restore(history, keys=keys, from_step=wanted.from_step, suffix=suffix)
         except StepNotFound as error:
             _log.warning("%s was not reset: %s", item.instance, error)
-            if batch is not None:
-                batch.fresh.clear()
-                batch.ledger.last_event_id = recorded[-1].event_id
             return False
-        commit = reset_commit(item, batch, wanted, restored, history)
+        if batch is not None:
+            batch.memory.close()
+        commit = reset_commit(item, whole, wanted, restored, history)
         await self._commit(item.token, commit)
         self._running.cancel(commit.cancelled_activities)
         return True
@@ -264,7 +265,7 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
 
     async def _fail_unreadable(self, item: OrchestrationItem, details: Failure) -> None:
         info = await self._provider.get_execution_info(item.instance, item.execution_id)
-        if info is None or info.status != "Running":
+        if info is None or info.status not in ("Running", "Parked"):
             await self._commit(item.token, TurnCommit(execution_id=item.execution_id, dead_letters=item.undecodable))
             return
         failed = events.OrchestrationFailed(

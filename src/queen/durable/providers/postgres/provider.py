@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from queen.db import pool
 from queen.durable.mailbox import DeadLetter
-from queen.durable.messages import ActivityTask, OrchestratorMessage
+from queen.durable.messages import ActivityTask, OrchestratorMessage, encode_item
 from queen.durable.model import (
     CapabilityFilter,
     LockedTask,

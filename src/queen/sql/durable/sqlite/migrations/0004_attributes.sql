@@ -4,4 +4,4 @@ create index kv_store_attributes on kv_store (key, value, instance)
 create index kv_delta_attributes on kv_delta (key, value, instance)
     where key >= 'queen.attribute:' and key < 'queen.attribute;';
 
-pragma user_version = 3;
+pragma user_version = 4;
