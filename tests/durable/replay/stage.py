@@ -155,7 +155,7 @@ class Stage:
         """The error of a failed instance, or why it is parked, as people see it."""
         outcome = self.turns[-1].outcome
         if isinstance(outcome, Parked):
-            return f"nondeterministic: {outcome.mismatch}"
+            return f"nondeterministic: {outcome.reason}"
         assert isinstance(outcome, Failed), outcome
         return outcome.details.display()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -45,7 +45,23 @@ class Continued(msgspec.Struct, frozen=True):
 class Parked(msgspec.Struct, frozen=True):
     """The code does not fit the history; the instance waits for code that does."""
 
-    mismatch: NondeterminismDetected
+    reason: str
+    at_event: int | None = None
+    recorded: str | None = None
+    found: str | None = None
+    traceback: str = ""
+
+    @classmethod
+    def by(cls, mismatch: NondeterminismDetected) -> Self:
+        """As the mismatch says, with the traceback of what the code raised, if it did."""
+        raised = mismatch.__cause__
+        return cls(
+            reason=str(mismatch),
+            at_event=mismatch.event_id,
+            recorded=mismatch.recorded,
+            found=mismatch.found,
+            traceback="" if raised is None else traceback_of(raised),
+        )
 
 
 Outcome = Completed | Failed | Continued | Parked | None
@@ -77,7 +93,7 @@ def run_turn(
         outcome = _outcome(machine)
     except NondeterminismDetected as mismatch:
         recorder.forget()
-        outcome = Parked(mismatch)
+        outcome = Parked.by(mismatch)
     else:
         kept = keep and outcome is None
     finally:
@@ -98,19 +114,10 @@ def run_turn(
 
 def _park(batch: Batch, outcome: Parked) -> Turn:
     """Keep what arrived; nothing the code asked for counts. A reason already told is not told again."""
-    mismatch, delta = outcome.mismatch, list(batch.fresh)
+    delta = list(batch.fresh)
     if delta or not is_parked(batch.history):
-        raised = mismatch.__cause__
-        delta.append(
-            events.OrchestrationParked(
-                **batch.ledger.envelope(),
-                reason=str(mismatch),
-                at_event=mismatch.event_id,
-                recorded=mismatch.recorded,
-                found=mismatch.found,
-                traceback="" if raised is None else traceback_of(raised),
-            )
-        )
+        told = {name: getattr(outcome, name) for name in outcome.__struct_fields__}
+        delta.append(events.OrchestrationParked(**batch.ledger.envelope(), **told))
     return Turn(outcome, _commit(batch, None, delta, outcome))
 
 
@@ -316,8 +323,8 @@ def _result(outcome: Outcome) -> tuple[Any, str | None]:
             return "Completed", output
         case Failed(details):
             return "Cancelled" if is_cancelled(details) else "Failed", details.display()
-        case Parked(mismatch):
-            return "Parked", f"nondeterministic: {mismatch}"
+        case Parked(reason):
+            return "Parked", f"nondeterministic: {reason}"
         case Continued(input):
             return "ContinuedAsNew", input
         case None:

@@ -344,13 +344,12 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
                 _log.warning("%s failed: %s", batch.ledger.instance, details.display())
             case Continued():
                 counters.orch_continue_as_new += 1
-            case Parked(mismatch) if turn.commit.history_delta:
+            case Parked(reason) if turn.commit.history_delta:
                 counters.orch_configuration_errors += 1
                 _log.error(
                     "%s is parked until code that fits its history is back: %s",
                     batch.ledger.instance,
-                    mismatch,
-                    exc_info=mismatch.__cause__,
+                    f"{reason}\n{turn.outcome.traceback}".rstrip(),
                 )
             case Parked():
                 pass
