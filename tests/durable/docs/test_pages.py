@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import sys
+from dataclasses import fields
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ import click
 import pytest
 
 from queen.cli.workflow import command
+from queen.durable import WorkerSettings
 from queen.server.routes.workflows import (
     DECODE_AGAIN,
     DECODE_CANCEL,
@@ -49,6 +51,11 @@ def test_there_are_pages() -> None:
     assert all(blocks(page) for page in PAGES)
     known = {language for page in PAGES for language in re.findall(r"^```(\w+)$", page.read_text(), re.MULTILINE)}
     assert known == {"python", "sh"}, "a block of another kind would be walked by nobody"
+
+
+def test_every_setting_is_on_its_page() -> None:
+    text = next(page for page in PAGES if page.stem == "limits").read_text()
+    assert {each.name for each in fields(WorkerSettings) if f"`{each.name}`" not in text} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
