@@ -217,6 +217,15 @@ class Instances:
         last = history[-1] if history else None
         return last.details if isinstance(last, OrchestrationFailed) else None
 
+    async def wait_until_begun(self, instance: str, timeout: float) -> InstanceState:
+        """Wait for the first turn of an instance; `WorkflowTimedOut` when no worker takes it up in time."""
+
+        async def begun() -> InstanceState | None:
+            state = await self.state(instance)
+            return None if state.status == "NotFound" else state
+
+        return await self._until(instance, begun, timeout)
+
     async def wait_for_status(self, instance: str, last_seen_version: int, timeout: float) -> InstanceState:
         """Wait until the custom status is newer than `last_seen_version`, or the instance ends."""
 

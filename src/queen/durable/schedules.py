@@ -15,9 +15,9 @@ import msgspec
 from croniter import croniter
 
 from queen.durable.definition import Workflow, workflow
-from queen.durable.errors import RegistrationError, WorkflowNotFound
+from queen.durable.errors import RegistrationError, WorkflowNotFound, WorkflowTimedOut
 from queen.durable.instances import Instances
-from queen.durable.model import ENDED, InstanceInfo, InstanceQuery
+from queen.durable.model import InstanceInfo, InstanceQuery
 from queen.durable.provider import Provider
 from queen.durable.replay.promise import Winner
 from queen.durable.workflow_context import WorkflowContext
@@ -26,6 +26,7 @@ __all__ = ["SCHEDULE_WORKFLOW", "Plan", "Schedules", "next_time"]
 
 PREFIX = "schedule:"
 _CONTROL = "control"
+_PATIENCE_SECONDS = 2.0
 
 
 CatchUp = Literal["last", "all", "none"]
@@ -154,8 +155,11 @@ class Schedules:
         await self._instances.cancel(PREFIX + id, "schedule removed")
 
     async def _tell(self, id: str, what: str) -> None:  # noqa: A002
-        info = await self._provider.get_instance_info(PREFIX + id)
-        if info is None or info.status in ENDED:
+        try:
+            state = await self._instances.wait_until_begun(PREFIX + id, _PATIENCE_SECONDS)
+        except WorkflowTimedOut:
+            state = None
+        if state is None or state.ended:
             raise WorkflowNotFound(f"there is no schedule {id!r}, or no worker has begun it yet")
         await self._instances.enqueue_event(PREFIX + id, _CONTROL, msgspec.json.encode(what).decode())
 
