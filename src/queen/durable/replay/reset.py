@@ -25,18 +25,7 @@ def reset_commit(
     """End the current execution, unless it has ended (`batch` is None), and begin the next with `restored`."""
     started = history[0]
     assert isinstance(started, OrchestrationStarted), "only a history that begins with a start is restored"
-    begin = messages.ContinueAsNewMessage(
-        instance=item.instance,
-        name=started.name,
-        input=started.input,
-        execution_id=item.execution_id + 1,
-        version=wanted.version or started.orchestration_version,
-        parent_instance=started.parent_instance,
-        parent_execution_id=started.parent_execution_id,
-        parent_event_id=started.parent_event_id,
-        trace_id=started.trace_id,
-        restored=restored,
-    )
+    begin = _begin(item, started, wanted, restored)
     refused = refused_children(item.messages, None)
     if batch is None:
         later = item.messages[item.messages.index(wanted) :]
@@ -65,4 +54,21 @@ def reset_commit(
         metadata=ExecutionMetadata(status="ContinuedAsNew", output=started.input),
         cancelled_activities=tuple(effects.cancelled),
         dead_letters=item.undecodable,
+    )
+
+
+def _begin(
+    item: OrchestrationItem, started: OrchestrationStarted, wanted: messages.ResetMessage, restored: Restored
+) -> messages.ContinueAsNewMessage:
+    return messages.ContinueAsNewMessage(
+        instance=item.instance,
+        name=started.name,
+        input=started.input,
+        execution_id=item.execution_id + 1,
+        version=wanted.version or started.orchestration_version,
+        parent_instance=started.parent_instance,
+        parent_execution_id=started.parent_execution_id,
+        parent_event_id=started.parent_event_id,
+        trace_id=started.trace_id,
+        restored=restored,
     )
