@@ -136,6 +136,14 @@ MUTANTS = {
         ("delete_message", "update queen.partitions set has_skips = true where id = p_partition;", "")
     ],
     "a seek that keeps the lease": [("seek", "p_over => true", "p_over => false")],
+    "scheduled messages out of order": [
+        (
+            "deliver_due",
+            "partition by d.partition_name order by d.deliver_at, d.id",
+            "partition by d.partition_name order by d.deliver_at desc, d.id",
+        )
+    ],
+    "a schedule that is never ended": [("deliver_due", "unnest(v_done) i)", "unnest(v_done) i where false)")],
     "duplicates stored again": [("push_items", "d.known_seq is not null or d.attempt > 1", "d.attempt > 1")],
 }
 
