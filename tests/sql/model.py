@@ -259,6 +259,7 @@ class Model:
         """A lease with nothing left to finish is over."""
         cursor = self.cursors[key]
         if cursor.lease and not any(cursor.at < seq <= cursor.lease.last for seq in self.pending(key)):
+            cursor.count(0, max(cursor.lease.last - cursor.at, 0))  # deleted while they were leased: finished or not
             cursor.lease, cursor.not_before = None, 0
 
     def ack(self, key: Key, token: UUID, items: dict[int, Status], *, at_once: bool = False) -> list[str]:

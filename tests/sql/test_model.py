@@ -14,23 +14,13 @@ from tests.sql.walk import World, check
 
 STEPS = int(os.environ.get("QUEEN_TEST_MODEL_STEPS", "20000"))
 REPLAY = "QUEEN_TEST_MODEL_REPLAY"
-# What the engine does not keep yet, and is left out unless asked for.
-AWAITED = ["reconfigure"]
-AWAITED_OPTIONS: dict[str, int] = {}
-
-
-def tame(world: World) -> World:
-    if "QUEEN_TEST_MODEL_ALL" not in os.environ:
-        world.fixed = dict(AWAITED_OPTIONS)
-        world.weights = {name: weight for name, weight in world.weights.items() if name not in AWAITED}
-    return world
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("part", range(4))
 async def test_every_option_together(database: str, part: int) -> None:
     async with World.open(database) as world:
-        failure = await tame(world).search(part * 1_000_000, STEPS // 4)
+        failure = await world.search(part * 1_000_000, STEPS // 4)
         check(failure and await world.shorten(failure))
 
 
@@ -42,7 +32,7 @@ async def test_every_option_for_an_hour(database: str) -> None:
     seed, steps, end = random.SystemRandom().randrange(2**40), 0, time.monotonic() + seconds
     async with World.open(database) as world:
         while time.monotonic() < end:
-            failure = await tame(world).search(seed, 2000)
+            failure = await world.search(seed, 2000)
             check(failure and await world.shorten(failure, limit=600))
             seed, steps = seed + 2000, steps + world.taken
     sys.stdout.write(f"{steps} steps without a violation\n")
@@ -52,7 +42,7 @@ async def test_every_option_for_an_hour(database: str) -> None:
 async def test_a_walk_again(database: str) -> None:
     seed, _, steps = os.environ[REPLAY].partition(":")
     async with World.open(database) as world:
-        check(await tame(world).walk(int(seed), *([[int(step) for step in steps.split(",")]] if steps else [])))
+        check(await world.walk(int(seed), *([[int(step) for step in steps.split(",")]] if steps else [])))
 
 
 MUTANTS = {
@@ -157,4 +147,4 @@ async def test_a_planted_defect_is_noticed(database: str, name: str) -> None:
     for function, pairs in changes.items():
         plant(database, function, *pairs)
     async with World.open(database) as world:
-        assert await tame(world).search(0, 8000) is not None
+        assert await world.search(0, 8000) is not None
