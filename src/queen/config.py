@@ -76,6 +76,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     buffer_dir: Annotated[
         Path | None, _set("Directory of the disk buffer; `buffer` in data_dir unless set.", "FILE_BUFFER_DIR")
     ] = None
+    buffer_limit: Annotated[
+        int, _set("Most bytes in the disk buffer; pushes beyond are answered 503 until it is drained.", ge=2**20)
+    ] = 4 * 2**30
+    buffer_age_limit: Annotated[
+        float, _set("How long a message may wait in the disk buffer before it takes no more.", ge=1)
+    ] = 86_400.0
     database_url: Annotated[
         str | None, _set("PostgreSQL to use, postgresql://...; the embedded one unless set.", secret=True)
     ] = None

@@ -19,8 +19,18 @@ PATIENCE = 60.0
 class Producer(threading.Thread):
     """Pushes numbered messages to a partition of its own; a push without an answer is sent again with the same ids."""
 
-    def __init__(self, url: Callable[[int], str], queue: str, name: str, batch: int, stop: threading.Event) -> None:
+    def __init__(
+        self,
+        url: Callable[[int], str],
+        queue: str,
+        name: str,
+        batch: int,
+        stop: threading.Event,
+        *,
+        reconnect: bool = False,
+    ) -> None:
         super().__init__(name=f"producer-{name}")
+        self._headers = {"connection": "close"} if reconnect else {}
         self._url = url
         self._queue, self.partition, self._batch = queue, name, batch
         self._ended = stop
@@ -38,7 +48,7 @@ class Producer(threading.Thread):
 
     def _produce(self) -> None:
         turn = 0
-        with httpx2.Client(timeout=30) as client:
+        with httpx2.Client(timeout=30, headers=self._headers) as client:
             while not self._ended.is_set():
                 numbers = list(range(turn * self._batch, (turn + 1) * self._batch))
                 self._push(client, numbers, turn)
@@ -71,9 +81,13 @@ class Producer(threading.Thread):
 class Producers:
     """Several producers at once, each with a partition of its own."""
 
-    def __init__(self, url: Callable[[int], str], queue: str, count: int, batch: int = 10) -> None:
+    def __init__(
+        self, url: Callable[[int], str], queue: str, count: int, batch: int = 10, *, reconnect: bool = False
+    ) -> None:
         self._ended = threading.Event()
-        self.all = [Producer(url, queue, f"p{number}", batch, self._ended) for number in range(count)]
+        self.all = [
+            Producer(url, queue, f"p{number}", batch, self._ended, reconnect=reconnect) for number in range(count)
+        ]
 
     def __enter__(self) -> Self:
         for producer in self.all:

@@ -73,9 +73,8 @@ def test_a_broker_killed_while_it_buffers_loses_nothing(database: str, tmp_path:
 
 
 async def test_what_a_dead_process_left_behind_is_stored_by_one_that_lives(
-    broker: Running, client: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+    broker: Running, client: httpx2.Client
 ) -> None:
-    monkeypatch.setattr("queen.server.watch._ADOPT_INTERVAL", 0.1)
     left = Buffer(broker.settings.buffer_path, KeyRing(), never)
     await left.append([NewMessage(queue="mail", payload='"left behind"', id=uuid7())])
     await left.close()

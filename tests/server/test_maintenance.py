@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from queen.server.buffer.aside import Aside
 from tests.server.calls import ack_batch, configure, data, pop, push
 from tests.server.running import Running, run_broker
 from tests.support.wait import wait_for
@@ -84,8 +85,8 @@ def test_what_cannot_be_stored_is_parked_and_reported(client: httpx2.Client, bro
     wait_for(lambda: client.get("/api/v1/system/maintenance").json()["bufferedMessages"] == 0)
     assert client.get("/api/v1/system/maintenance").json()["bufferStats"]["failedCount"] == 1
     assert data(pop(client, "mail")) == [2]
-    (reason,) = (broker.settings.buffer_path / "failed").glob("*.reason")
-    assert reason.read_text().startswith("QUEUE_FULL")
+    (entry,) = Aside(broker.settings.buffer_path).entries()
+    assert entry.reason.startswith("QUEUE_FULL")
 
 
 def test_every_pop_is_empty_while_pops_are_off(client: httpx2.Client) -> None:

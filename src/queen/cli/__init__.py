@@ -20,6 +20,7 @@ from queen.errors import QueenError
 COMMANDS = {
     "ack": "queen.cli.ack",
     "bench": "queen.cli.bench",
+    "buffer": "queen.cli.buffer",
     "completion": "queen.cli.completion",
     "demo": "queen.cli.demo",
     "dlq": "queen.cli.dlq",

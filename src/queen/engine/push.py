@@ -15,6 +15,7 @@ from queen import errors
 from queen.db.pool import Database, OutcomeUnknown, Row
 from queen.engine.batching import BatchSizes, Coalescer
 from queen.engine.encryption import KeyRing
+from queen.engine.storable import require_storable
 from queen.engine.wake import Wake
 from queen.ids import made_here, may_be_made_here, uuid7s
 from queen.model import MAX_NAME, MAX_TRANSACTION_ID, NewMessage, Pushed, PushStatus
@@ -48,7 +49,7 @@ def _number(queue: str, partition: str) -> int:
 
 
 def validate(items: Sequence[NewMessage]) -> None:
-    """Raise InvalidRequest for the first item PostgreSQL would refuse or cut."""
+    """Raise InvalidRequest for the first item PostgreSQL would refuse, cut, or swell when it is read."""
     for item in items:
         _number(item.queue, item.partition)
         transaction = item.transaction_id
@@ -60,6 +61,7 @@ def validate(items: Sequence[NewMessage]) -> None:
             raise errors.InvalidRequest("payload", "payload must not contain \\u0000")
         if item.producer_sub is not None and "\0" in item.producer_sub:
             raise errors.InvalidRequest("producer_sub", "producerSub must not contain NUL")
+        require_storable(item.payload)
 
 
 class Pusher:

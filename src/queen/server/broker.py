@@ -61,7 +61,14 @@ class Broker:
         self.live = Live(self.engine.database)
         self.samples = Samples(self.engine.database)
         self.auth = Authenticator(settings)
-        self.buffer = Buffer(settings.buffer_path, self.engine.keys, self._store_carefully)
+        self.buffer = Buffer(
+            settings.buffer_path,
+            self.engine.keys,
+            self._store_carefully,
+            reachable=self._reachable,
+            limit=settings.buffer_limit,
+            age_limit=settings.buffer_age_limit,
+        )
         self.watch = Watch(self.engine.database, self.buffer, self._prepare, self._looked)
         self.routes: Sequence[Route] = ()
         self._pushing: set[asyncio.Task[Any]] = set()
@@ -152,6 +159,9 @@ class Broker:
             self._pushing.pop().cancel()
         while self._popping and self.watch.modes.pop:
             self._popping.pop().cancel()
+
+    async def _reachable(self) -> bool:
+        return await self.watch.reachable()
 
     async def _store_carefully(self, items: Sequence[NewMessage]) -> None:
         await self.engine.push(items, careful=True)

@@ -92,8 +92,13 @@ class Gauges:
         stats = broker.buffer.stats
         yield _gauge("queen_file_buffer_pending", "Messages in the disk buffer.", stats.pending)
         yield _gauge("queen_file_buffer_failed", "Pushes that could not be stored when drained.", stats.failed)
+        yield _gauge("queen_file_buffer_damaged", "Places in the disk buffer that could not be read.", stats.damaged)
+        yield _gauge("queen_file_buffer_cut", "Files of the disk buffer that ended within a record.", stats.cut)
+        yield _gauge("queen_file_buffer_age_seconds", "How long the oldest message waits in it.", stats.age)
+        yield _gauge("queen_file_buffer_drain_silent_seconds", "Since its drain last looked.", stats.silent)
+        yield _gauge("queen_file_buffer_limit_bytes", "Most bytes it takes.", broker.settings.buffer_limit)
         yield _gauge("queen_file_buffer_bytes", "Bytes in the disk buffer.", stats.size)
-        yield _gauge("queen_file_buffer_healthy", "Whether the disk buffer can be written.", stats.healthy)
+        yield _gauge("queen_file_buffer_healthy", "Whether the disk buffer works and is undamaged.", stats.healthy)
         yield _counter("queen_file_buffer_drained", "Messages that left the disk buffer.", stats.drained)
         modes = [("push", broker.watch.modes.push), ("pop", broker.watch.modes.pop)]
         yield _by("mode", "queen_maintenance_mode_enabled", "Maintenance modes.", modes)

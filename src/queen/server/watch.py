@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, Literal
@@ -22,7 +21,8 @@ _UP_INTERVAL: Final = 1.0
 _DOWN_INTERVAL: Final = 0.25
 _ANSWER_LIMIT: Final = 5.0
 _PREPARE_LIMIT: Final = 300.0
-_ADOPT_INTERVAL: Final = 10.0
+_DRAIN_INTERVAL: Final = 0.1
+_DRAIN_PAUSE: Final = 5.0
 
 
 class Modes(Struct, frozen=True):
@@ -59,7 +59,7 @@ class Watch:
 
     async def start(self) -> None:
         """Look once, then go on looking in the background."""
-        await self._buffer.adopt()
+        await self._buffer.open()
         await self._look()
         self._tasks = [
             asyncio.create_task(self._watch(), name="queen-watch"),
@@ -85,12 +85,25 @@ class Watch:
         self._take(Modes(row["push"], row["pop"]))
         return self.modes
 
+    async def reachable(self) -> bool:
+        """Ask the database for a sign of life."""
+        try:
+            async with asyncio.timeout(_ANSWER_LIMIT):
+                await self._database.fetch(query("engine/ping"))
+        except (errors.QueenError, OSError, TimeoutError):
+            return False
+        return True
+
     async def _watch(self) -> None:
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._look_now.wait(), _UP_INTERVAL if self.up else _DOWN_INTERVAL)
             self._look_now.clear()
-            await self._look()
+            try:
+                await self._look()
+            except Exception as error:
+                LOG.error("a defect while looking at the database", exc_info=error)
+                await asyncio.sleep(_UP_INTERVAL)
 
     async def _look(self) -> None:
         try:
@@ -121,21 +134,24 @@ class Watch:
         self._looked()
 
     async def _drain(self) -> None:
-        adopted_at = time.monotonic()
-        pause = 0.1
+        pause, told = _DRAIN_INTERVAL, ""
         while True:
             await asyncio.sleep(pause)
             try:
-                if time.monotonic() - adopted_at > _ADOPT_INTERVAL:
-                    adopted_at = time.monotonic()
-                    await self._buffer.adopt()
-                if not self.up or self.modes.push or not self._buffer.pending:
-                    pause = 0.1
-                    continue
-                drained = await self._buffer.drain()
-                LOG.info("the disk buffer was drained", messages=drained)
-                pause = 0.1
-            except (errors.QueenError, OSError) as error:
-                LOG.warning("draining the disk buffer stopped", reason=str(error), left=self._buffer.pending)
+                leads = await self._buffer.lead()
+                told = ""
+                if not leads or not self.up or self.modes.push or not self._buffer.pending:
+                    pause = _DRAIN_INTERVAL
+                elif drained := await self._buffer.drain():
+                    LOG.info("the disk buffer was drained", messages=drained, left=self._buffer.pending)
+                    pause = _DRAIN_INTERVAL
+                else:
+                    pause = min(pause * 2, _DRAIN_PAUSE)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the drain goes on later
+                expected = isinstance(error, errors.QueenError | OSError)
+                if str(error) != told:
+                    tell = LOG.warning if expected else LOG.error
+                    tell("draining the disk buffer stopped", reason=str(error), exc_info=None if expected else error)
+                told = str(error)
                 self.doubt()
-                pause = min(pause * 2, 5.0)
+                pause = min(pause * 2, _DRAIN_PAUSE)
