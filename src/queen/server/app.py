@@ -32,7 +32,7 @@ from queen import errors
 from queen.server.broker import Broker
 from queen.server.limits import BodyTooLarge
 from queen.server.request import ClientGone, Request
-from queen.server.routing import Receive, Route, Router, Send
+from queen.server.routing import MethodNotAllowed, Receive, Route, Router, Send
 from queen.server.wire import Response, refuse
 
 LOG: Final = structlog.get_logger("queen.http")
@@ -144,6 +144,8 @@ class App:
         if method == "OPTIONS":
             return Response(204, headers=_PREFLIGHT)
         route, request.params = self.router.find(method, request.raw_path)
+        if method == "HEAD" and not route.safe:
+            raise MethodNotAllowed("HEAD is not allowed here: the GET takes messages", ["GET"])
         if not self._auth.open_to_all(route.role, request.raw_path):
             request.identity = await self._auth.admit(route.role, request.headers.get(b"authorization"))
         if method == "POST" or method == "PUT":

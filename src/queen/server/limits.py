@@ -58,7 +58,8 @@ class BodyReader:
         try:
             length = headers.get(b"content-length")
             if length is not None and int(length) > self._limit:
-                await self._discard(receive)
+                if b"expect" not in headers:  # who asks before it sends is told before it sends
+                    await self._discard(receive)
                 raise self._too_large()
             message = await receive()
             if message["type"] == "http.disconnect":

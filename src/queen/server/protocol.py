@@ -9,16 +9,19 @@ sent before the one before was answered, and upgrades.
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any, Final, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from queen import errors
 from queen.server.app import App, Headers
 from queen.server.request import ClientGone, Request
-from queen.server.wire import Response
+from queen.server.wire import Response, refuse
 
 _HEAD: Final = b"HTTP/1.1 "
+_UPGRADE: Final = re.compile(rb"\r\nupgrade:([^\r\n]*)\r\n", re.IGNORECASE)
 _CLOSE: Final = (b"connection", b"close")
 
 
@@ -33,8 +36,15 @@ class Protocol(HttpToolsProtocol):
         self._held = False
         self._fields: dict[bytes, bytes] | None = None
         self._body = b""
-        self._answered_at = 0.0
-        self._idle: asyncio.TimerHandle | None = None
+        self._head_at: float | None = None
+        self._head_bytes = 0
+        self._refusal: errors.QueenError = NotHttp("this is not an HTTP/1.1 request")
+        self._limits = cast("App", self.app).broker.settings
+        self._answered_at = self.loop.time()
+        first_look = min(self._limits.head_timeout, self.timeout_keep_alive)
+        self._idle: asyncio.TimerHandle | None = self.loop.call_later(first_look, self._look_whether_idle)
+        if len(self.connections) > self._limits.connection_limit:
+            self._refuse(TooManyConnections(f"the broker has {self._limits.connection_limit} connections, its limit"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The caller hung up, or we did."""
@@ -44,24 +54,60 @@ class Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes came. A request of which the head is here now but not the end goes uvicorn's way."""
+        if self.transport.is_closing():
+            return
+        if not self._held and not self._busy:
+            data = without_upgrade(data)
         super().data_received(data)
-        if self._held and self._fields is not None and not self.transport.is_closing():
+        if not self._held or self.transport.is_closing():
+            return
+        if self._fields is not None:
             self._hand_over()
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > self._limits.header_limit:
+            self._refuse(self._head_too_large())
+
+    def _head_too_large(self) -> errors.QueenError:
+        return HeadTooLarge(f"the head of a request may have {self._limits.header_limit} bytes")
+
+    def send_400_response(self, msg: str) -> None:
+        """What came is no request, or one that was refused before it was whole."""
+        self._refuse(self._refusal)
+
+    def _refuse(self, error: errors.QueenError) -> None:
+        """Answer in the envelope and hang up."""
+        cast("App", self.app).broker.metrics.refused(error.status)
+        response = refuse(error)
+        head = b"%scontent-type: %s\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % (
+            STATUS_LINE[response.status],
+            response.media,
+            len(response.body),
+        )
+        self.direct.write(head + response.body)
+        self.direct.close()
 
     def on_message_begin(self) -> None:
         """A request begins."""
         self._held = True
+        self._head_at = self.loop.time()
+        self._head_bytes = 0
         self._fields = None
         self._body = b""
         self.url = b""
         self.headers = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header of it."""
-        self.headers.append((name.lower(), value))
+        """A header of it. What comes after the body, as trailers do, is no part of the head and says nothing here."""
+        if self._fields is None:
+            self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """Its head is here: see which way it goes, as far as the head tells."""
+        self._head_at = None
+        if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > self._limits.header_limit:
+            self._refusal = self._head_too_large()
+            raise ValueError("the parser stops here")
         fields = self._fields = dict(self.headers)
         if self._busy or self.parser.should_upgrade() or b"transfer-encoding" in fields or b"expect" in fields:
             self._hand_over()
@@ -122,21 +168,67 @@ class Protocol(HttpToolsProtocol):
         self.server_state.total_requests += 1
         self.flow.resume_reading()
         self._answered_at = self.loop.time()
-        if self._idle is None:
-            self._idle = self.loop.call_later(self.timeout_keep_alive, self._look_whether_idle)
 
     def _look_whether_idle(self) -> None:
-        left = self._answered_at + self.timeout_keep_alive - self.loop.time()
-        if self._busy or self._held:
+        """One timer for a connection: is it without a request for long, or did a head begin and does not end?"""
+        now = self.loop.time()
+        left = self._answered_at + self.timeout_keep_alive - now
+        if self._head_at is not None:
+            left = self._head_at + self._limits.head_timeout - now
+            if left <= 0:
+                self._refuse(HeadTooSlow(f"the head did not arrive within {self._limits.head_timeout:g} seconds"))
+                return
+        elif self._busy or self._held:
             left = self.timeout_keep_alive
         if left > 0:
-            self._idle = self.loop.call_later(left, self._look_whether_idle)
+            wait = min(left, self._limits.head_timeout)
+            self._idle = self.loop.call_later(wait, self._look_whether_idle)
         else:
             self.timeout_keep_alive_handler()
 
     def _stop_idling(self) -> None:
         if self._idle is not None:
             self._idle.cancel()
+
+
+def without_upgrade(data: bytes) -> bytes:
+    """The start of a request, without the wish to speak another protocol unless that is a WebSocket.
+
+    The parser stops at such a wish and would never see the body. To ignore it is what HTTP allows; some clients say it
+    with every first request.
+    """
+    end = data.find(b"\r\n\r\n")
+    head = data[: end + 2 if end >= 0 else len(data)]
+    found = _UPGRADE.search(head)
+    if found is None or (head.startswith(b"GET ") and found[1].strip().lower() == b"websocket"):
+        return data
+    return head.replace(found[0], b"\r\nx-ignored: upgrade\r\n", 1) + data[len(head) :]
+
+
+class NotHttp(errors.RequestError):
+    """What came cannot be read as a request."""
+
+    code = "INVALID_HTTP"
+
+
+class HeadTooLarge(errors.RequestError):
+    """The head of a request is above the limit."""
+
+    code = "HEAD_TOO_LARGE"
+    status = 431
+
+
+class HeadTooSlow(errors.RequestError):
+    """The head of a request did not arrive in time."""
+
+    code = "HEAD_TOO_SLOW"
+    status = 408
+
+
+class TooManyConnections(errors.Backpressure):
+    """The broker has all the connections it may."""
+
+    code = "TOO_MANY_CONNECTIONS"
 
 
 class Short:
@@ -173,6 +265,8 @@ class Short:
                 await protocol.flow.drain()
             if not protocol.direct.is_closing():
                 self._send(response, headers, with_body=request.method != "HEAD")
+            elif response.undelivered is not None:
+                await response.undelivered()
         except ClientGone:
             return
         finally:

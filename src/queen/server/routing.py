@@ -39,7 +39,8 @@ class Route:
 
     `body` and `answer` are the types of the JSON in and out, `query` the parameters: they describe the
     route in `/openapi.json`. `status` is what it answers when all went well, `empty` a second, bodiless
-    status it may answer with, `others` the statuses of refusals worth naming.
+    status it may answer with, `others` the statuses of refusals worth naming. A GET that changes something is not
+    `safe`: it is refused to HEAD.
     """
 
     method: Method
@@ -54,6 +55,7 @@ class Route:
     others: Sequence[int] = ()
     media: str = "application/json"
     listed: bool = True
+    safe: bool = True
 
     @property
     def summary(self) -> str:

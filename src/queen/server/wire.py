@@ -6,7 +6,7 @@ Payloads are never decoded: they come in as `msgspec.Raw`, pass through as JSON 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from json.encoder import encode_basestring
@@ -39,12 +39,13 @@ class Refusal(Wire, omit_defaults=True):
 
 
 class Response(Struct, frozen=True):
-    """An answer: status, body, and headers beyond the usual ones."""
+    """An answer: status, body, and headers beyond the usual ones; and what to do when the caller is gone already."""
 
     status: int = 200
     body: bytes = b""
     media: bytes = JSON
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    undelivered: Callable[[], Awaitable[object]] | None = None
 
 
 NOTHING: Final = Response(204)

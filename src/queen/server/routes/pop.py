@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from queen import errors
@@ -110,7 +112,14 @@ def _answer(request: Request, found: Sequence[Message], wanted: PopRequest, star
     metrics.handed_out(found, datetime.now(UTC))
     request.broker.handed.remember(found)
     claimed = len({message.partition_id for message in found}) if wanted.partition is None else None
-    return Response(200, popped_body(found, claimed))
+    return Response(200, popped_body(found, claimed), undelivered=partial(_give_back, request, found))
+
+
+async def _give_back(request: Request, found: Sequence[Message]) -> None:
+    """The caller hung up before it was answered: others get the messages now, not when the lease ends."""
+    leases = {message.lease_id for message in found if message.lease_id is not None}
+    with suppress(errors.QueenError):
+        await request.engine.release(list(leases))
 
 
 _QUERY: Final = (
@@ -132,9 +141,23 @@ _QUERY: Final = (
 _PARTITIONS: Final = Query("partitions", "integer", "Most partitions to take from.", 1)
 
 ROUTES = [
-    Route("GET", "/api/v1/pop/queue/:queue", pop, answer=PopAnswer, query=(*_QUERY, _PARTITIONS), empty=204),
     Route(
-        "GET", "/api/v1/pop/queue/:queue/partition/:partition", pop_partition, answer=PopAnswer, query=_QUERY, empty=204
+        "GET",
+        "/api/v1/pop/queue/:queue",
+        pop,
+        answer=PopAnswer,
+        query=(*_QUERY, _PARTITIONS),
+        empty=204,
+        safe=False,
+    ),
+    Route(
+        "GET",
+        "/api/v1/pop/queue/:queue/partition/:partition",
+        pop_partition,
+        answer=PopAnswer,
+        query=_QUERY,
+        empty=204,
+        safe=False,
     ),
     Route(
         "GET",
@@ -143,5 +166,6 @@ ROUTES = [
         answer=PopAnswer,
         query=(*_QUERY, _PARTITIONS, Query("namespace"), Query("task")),
         empty=204,
+        safe=False,
     ),
 ]
