@@ -146,7 +146,7 @@ def test_notifications_need_a_direct_address() -> None:
 
 def test_settings_stay_few_and_described() -> None:
     found = config.settings()
-    assert len(found) <= 35
+    assert len(found) <= 48
     assert all(setting.description.endswith(".") and setting.allowed for setting in found)
     names = [name for setting in found for name in (setting.variable, *setting.aliases)]
     assert len(names) == len(set(names))

@@ -65,9 +65,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     head_timeout: Annotated[float, _set("How long the head of a request may take to arrive.", ge=0.1, le=300)] = 10.0
     connection_limit: Annotated[int, _set("Most connections of one broker process.", ge=1)] = 16_384
     batch_limit: Annotated[int, _set("Most messages in one push, pop or ack.", ge=1, le=100_000)] = 10_000
-    cors_origins: Annotated[tuple[str, ...], _set("Origins browsers may call from; * for any.", "CORS_ORIGINS")] = (
-        "*",
-    )
+    cors_origins: Annotated[
+        tuple[str, ...],
+        _set("Origins browsers may call from; * for any. Unless set, any with tokens, none without.", "CORS_ORIGINS"),
+    ] = ()
+    allow_anonymous: Annotated[bool, _set("Serve without tokens on an address that other machines can reach.")] = False
+    tls_certificate: Annotated[Path | None, _set("Certificate chain in PEM; with it the broker speaks TLS.")] = None
+    tls_key: Annotated[Path | None, _set("Private key of the certificate in PEM.")] = None
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], _set("Least severity that is logged.", "LOG_LEVEL")
     ] = "info"
@@ -163,6 +167,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
                 raise ValueError("database_url and listen_url must start with postgresql://")
         if self.jwt_enabled and not (self.jwt_secret or self.jwt_public_key or self.jwt_jwks_url):
             raise ValueError("jwt_enabled needs one of jwt_secret, jwt_public_key, jwt_jwks_url")
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("tls_certificate and tls_key go together")
         if self.jwt_algorithm == "HS256" and self.jwt_enabled and not self.jwt_secret:
             raise ValueError("jwt_algorithm HS256 needs jwt_secret")
         if self.default_batch > self.batch_limit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -18,7 +19,7 @@ _TAG: Final = 16
 
 
 class Envelope(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A sealed payload as it is stored. No `kid` means the first key of the ring."""
+    """A sealed payload as it is stored. `kid` names the key that sealed it, if that has a name."""
 
     encrypted: str
     iv: str
@@ -27,31 +28,32 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class KeyRing:
-    """Seals with the first key and opens with whichever key a payload names."""
+    """Seals with the first key and opens with whichever fits: the one a payload names, then every other.
+
+    So a key may get a name, lose it, or move down the list, and what it sealed can still be read.
+    """
 
     def __init__(self, keys: Sequence[str] = ()) -> None:
-        self._keys: dict[str, AESGCM] = {}
-        self._first: str | None = None
-        for number, text in enumerate(keys):
+        self._keys: list[tuple[str, AESGCM]] = []
+        for text in keys:
             name, _, digits = text.rpartition(":")
-            name = name or ("" if number == 0 else f"key-{number}")
-            self._keys[name] = AESGCM(bytes.fromhex(digits))
-            self._first = name if self._first is None else self._first
+            self._keys.append((name, AESGCM(bytes.fromhex(digits))))
 
     def __bool__(self) -> bool:
         return bool(self._keys)
 
     def seal(self, payload: str) -> str:
         """Encrypt JSON text; the result is JSON text too."""
-        if self._first is None:
+        if not self._keys:
             raise EncryptionUnavailable("no encryption key is configured; set QUEEN_ENCRYPTION_KEY to 64 hex digits")
         nonce = os.urandom(_NONCE)
-        sealed = self._keys[self._first].encrypt(nonce, payload.encode(), None)
+        name, key = self._keys[0]
+        sealed = key.encrypt(nonce, payload.encode(), None)
         envelope = Envelope(
             encrypted=base64.b64encode(sealed[:-_TAG]).decode(),
             iv=base64.b64encode(nonce).decode(),
             auth_tag=base64.b64encode(sealed[-_TAG:]).decode(),
-            kid=self._first or None,
+            kid=name or None,
         )
         return msgspec.json.encode(envelope).decode()
 
@@ -59,12 +61,12 @@ class KeyRing:
         """Decrypt what `seal` made; raises EncryptionUnavailable when no key fits."""
         try:
             envelope = msgspec.json.decode(sealed, type=Envelope)
-            key = self._keys.get(envelope.kid if envelope.kid is not None else (self._first or ""))
-            if key is None:
-                raise EncryptionUnavailable(f"no key {envelope.kid or 'at all'!r} to decrypt this message with")
+            nonce = base64.b64decode(envelope.iv)
             data = base64.b64decode(envelope.encrypted) + base64.b64decode(envelope.auth_tag)
-            return key.decrypt(base64.b64decode(envelope.iv), data, None).decode()
+            for _, key in sorted(self._keys, key=lambda one: one[0] != (envelope.kid or "")):
+                with suppress(InvalidTag):
+                    return key.decrypt(nonce, data, None).decode()
         except (msgspec.MsgspecError, ValueError) as error:
             raise EncryptionUnavailable(f"the message is marked encrypted but is no envelope: {error}") from error
-        except InvalidTag as error:
-            raise EncryptionUnavailable("the message cannot be decrypted with the configured keys") from error
+        named = f", it names key {envelope.kid!r}" if envelope.kid else ""
+        raise EncryptionUnavailable(f"the message cannot be decrypted with the configured keys{named}")

@@ -277,7 +277,7 @@ class Popper:
         ]
 
     def _opened(self, payloads: list[str], sealed: list[bool]) -> tuple[list[str], list[str | None]]:
-        """Decrypted payloads, and for each the reason when it cannot be."""
+        """Decrypted payloads, and for each that cannot be the reason; its payload is null, never the envelope."""
         opened: list[str] = []
         broken: list[str | None] = []
         for payload, encrypted in zip(payloads, sealed, strict=True):
@@ -286,7 +286,7 @@ class Popper:
                 try:
                     text = self._keys.open(payload)
                 except errors.EncryptionUnavailable as error:
-                    reason = error.message
+                    text, reason = "null", error.message
             opened.append(text)
             broken.append(reason)
         return opened, broken

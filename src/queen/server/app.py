@@ -29,13 +29,16 @@ from urllib.parse import unquote
 import structlog
 
 from queen import errors
+from queen.server.auth import NotAllowed
 from queen.server.broker import Broker
+from queen.server.doorman import Doorman
 from queen.server.limits import BodyTooLarge
 from queen.server.request import ClientGone, Request
 from queen.server.routing import MethodNotAllowed, Receive, Route, Router, Send
 from queen.server.wire import Response, refuse
 
 LOG: Final = structlog.get_logger("queen.http")
+AUDIT: Final = structlog.get_logger("queen.audit")
 Headers = list[tuple[bytes, bytes]]
 MODULES: Final = (
     "push",
@@ -90,7 +93,8 @@ class App:
         self._prefix = os.urandom(6).hex().encode()
         self._count = itertools.count(1)
         self._origins = frozenset(origin.encode() for origin in broker.settings.cors_origins)
-        self._any_origin = b"*" in self._origins
+        self._any_origin = b"*" in self._origins or not self._origins
+        self._doorman = Doorman(broker.settings)
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Serve one request, one WebSocket, or the life of the process."""
@@ -148,9 +152,16 @@ class App:
             raise MethodNotAllowed("HEAD is not allowed here: the GET takes messages", ["GET"])
         if not self._auth.open_to_all(route.role, request.raw_path):
             request.identity = await self._auth.admit(route.role, request.headers.get(b"authorization"))
+            restrict(route, request)
+        elif not self._auth.enabled:
+            self._doorman.admit(request)
         if method == "POST" or method == "PUT":
             request.body = await self.broker.bodies.read(request)
         response: Response = await route.call(request)
+        if (route.role == "admin" or method in ("PUT", "DELETE")) and method != "GET":
+            AUDIT.info(
+                "administrative act", subject=request.identity.subject, status=response.status, **_named(request)
+            )
         return response
 
     def _refused(self, error: Exception, request: Request) -> Response:
@@ -164,6 +175,9 @@ class App:
         if type(known) is errors.StoreUnavailable:
             self.broker.watch.doubt()
         self.broker.metrics.refused(known.status)
+        if known.status in (401, 403):
+            subject = request.identity.subject
+            AUDIT.warning("turned away", status=known.status, reason=known.message, subject=subject, **_named(request))
         level = "error" if known.status == 500 else "warning" if known.status > 500 else "debug"
         getattr(LOG, level)("refused", status=known.status, code=known.code, reason=known.message, **_named(request))
         response = refuse(known)
@@ -188,11 +202,24 @@ class App:
                 token = request.text("token")
                 given = request.headers.get(b"authorization") or (token.encode() if token else None)
                 request.identity = await self._auth.admit(route.role, given)
+                restrict(route, request)
+            elif not self._auth.enabled:
+                self._doorman.admit(request)
         except errors.QueenError as error:
-            LOG.debug("refused", code=error.code, reason=error.message, path=scope["path"])
+            AUDIT.warning("turned away", status=error.status, reason=error.message, path=scope["path"])
             await send({"type": "websocket.close", "code": 4000 + error.status, "reason": error.message[:100]})
             return
         await route.call(request, receive, send)
+
+
+def restrict(route: Route, request: Request) -> None:
+    """Refuse a token that names queues what is not about one of them."""
+    identity = request.identity
+    if identity.queues is None or route.own or route.role == "public":
+        return
+    if "queue" not in route.parameters:
+        raise NotAllowed("the token is for single queues; this route is about more than one")
+    identity.require(route.needs, [request.params[route.parameters.index("queue")]])
 
 
 def _named(request: Request) -> dict[str, str]:

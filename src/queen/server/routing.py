@@ -40,7 +40,8 @@ class Route:
     `body` and `answer` are the types of the JSON in and out, `query` the parameters: they describe the
     route in `/openapi.json`. `status` is what it answers when all went well, `empty` a second, bodiless
     status it may answer with, `others` the statuses of refusals worth naming. A GET that changes something is not
-    `safe`: it is refused to HEAD.
+    `safe`: it is refused to HEAD. Tokens that name queues may use routes with `:queue` in their path if they allow
+    `permission` on it, and those that look at the queues of a request by their `own`; no others.
     """
 
     method: Method
@@ -56,6 +57,13 @@ class Route:
     media: str = "application/json"
     listed: bool = True
     safe: bool = True
+    own: bool = False
+    permission: Literal["push", "pop", "admin", "read"] | None = None
+
+    @property
+    def needs(self) -> Literal["push", "pop", "admin", "read"]:
+        """What a token that names queues must allow on the queue of the path."""
+        return self.permission or ("read" if self.method == "GET" else "admin")
 
     @property
     def summary(self) -> str:

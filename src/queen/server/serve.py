@@ -6,6 +6,7 @@ import asyncio
 import gc
 import signal
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -39,6 +40,8 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self.broker = broker
         self._asked_at: float | None = None
+        self._certificate: tuple[int, int] | None = None
+        self._certificate_problem = ""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -66,14 +69,37 @@ class Server(uvicorn.Server):
             self.force_exit = True
         self.should_exit = True
 
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second; a certificate that was replaced is taken for the connections that follow."""
+        if counter % 10 == 0 and self.config.ssl is not None:
+            self._renew_certificate()
+        return await super().on_tick(counter)
+
+    def _renew_certificate(self) -> None:
+        settings = self.broker.settings
+        assert self.config.ssl is not None
+        assert settings.tls_certificate is not None
+        assert settings.tls_key is not None
+        try:
+            stamps = settings.tls_certificate.stat().st_mtime_ns, settings.tls_key.stat().st_mtime_ns
+            if self._certificate not in (None, stamps):
+                self.config.ssl.load_cert_chain(settings.tls_certificate, settings.tls_key)
+                LOG.info("the certificate was read again", file=str(settings.tls_certificate))
+            self._certificate = stamps
+        except (OSError, ssl.SSLError) as error:
+            if str(error) != self._certificate_problem:
+                LOG.error("the new certificate cannot be used, the old one stays", reason=str(error))
+            self._certificate_problem = str(error)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen, and say so."""
         await super().startup(sockets)
         for listening in sockets or ():
             if self.started:
                 host, port, *_ = listening.getsockname()
+                scheme = "http" if self.config.ssl is None else "https"
                 LOG.info(
-                    "listening", url=f"http://{host}:{port}", worker=self.broker.worker, version=self.broker.version
+                    "listening", url=f"{scheme}://{host}:{port}", worker=self.broker.worker, version=self.broker.version
                 )
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -101,6 +127,8 @@ def make_server(settings: Settings, *, worker: int = 0) -> Server:
         date_header=False,
         proxy_headers=False,
         timeout_keep_alive=75,
+        ssl_certfile=settings.tls_certificate,
+        ssl_keyfile=settings.tls_key,
         timeout_graceful_shutdown=max(int(settings.shutdown_limit), 1),
         backlog=BACKLOG,
     )

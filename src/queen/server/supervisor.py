@@ -15,8 +15,9 @@ from typing import Final
 
 import structlog
 
-from queen.config import Settings
+from queen.config import ConfigError, Settings
 from queen.server import logs
+from queen.server.doorman import is_local
 from queen.server.metrics import SHARED
 from queen.server.serve import database_for, listening_socket, run
 
@@ -97,6 +98,11 @@ class Supervisor:
 
 def serve(settings: Settings) -> bool:
     """`queen serve`: one process, or several under a supervisor; tells whether it could start."""
+    if not (settings.jwt_enabled or settings.allow_anonymous or is_local(settings.host)):
+        raise ConfigError(
+            f"the broker would serve everybody who reaches {settings.host}: set jwt_enabled and a key, or say "
+            "allow_anonymous (QUEEN_ALLOW_ANONYMOUS=true) if that is meant"
+        )
     logs.set_up(settings)
     with database_for(settings) as complete:
         return run(complete) if complete.workers == 1 else Supervisor(complete).run()

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from queen.ids import from_wire
 from queen.model import QUEUE_MODE, Ack, Acked, AckStatus, AckVerdict, LeaseAck
+from queen.server.auth import NotAllowed
 from queen.server.handed import Handed, HandedOut, Lane
 from queen.server.limits import require_at_most
 from queen.server.request import Request
@@ -91,6 +92,7 @@ async def ack_batch(request: Request) -> Response:
 
 async def _ack(request: Request, items: Sequence[AckItem], group: str, no_error: str) -> Response:
     started = time.monotonic()
+    require_leases(request, items)
     completed = _completed(request.broker.handed, items, group)
     if completed:
         decided = await _ack_leases(request, completed, group)
@@ -104,6 +106,12 @@ async def _ack(request: Request, items: Sequence[AckItem], group: str, no_error:
         for index, (item, outcome) in enumerate(zip(items, outcomes, strict=True))
     ]
     return Response(200, f"[{','.join(results)}]".encode())
+
+
+def require_leases(request: Request, items: Sequence[AckItem]) -> None:
+    """A token that names queues acknowledges only what it popped, and the lease is what shows that."""
+    if request.identity.queues is not None and not all(item.lease_id for item in items):
+        raise NotAllowed("the token is for single queues: acknowledgements need the leaseId of the pop")
 
 
 def _completed(handed: HandedOut, items: Sequence[AckItem], group: str) -> dict[Lane, tuple[Handed, int]]:
@@ -201,6 +209,6 @@ def _outcome(verdict: AckVerdict, released: bool, dead: bool, queue: str | None,
 
 
 ROUTES = [
-    Route("POST", "/api/v1/ack", ack, body=AckItem, answer=list[AckResult]),
-    Route("POST", "/api/v1/ack/batch", ack_batch, body=AckBatch, answer=list[AckResult]),
+    Route("POST", "/api/v1/ack", ack, body=AckItem, answer=list[AckResult], own=True),
+    Route("POST", "/api/v1/ack/batch", ack_batch, body=AckBatch, answer=list[AckResult], own=True),
 ]

@@ -95,6 +95,7 @@ _WIRE: Final = {"max_queue_size": "max_size"}
 async def configure(request: Request) -> Response:
     """Make a queue or change it; an option left out goes back to its default."""
     body: Configure = DECODE(request.body)
+    request.identity.require("admin", [body.queue])
     given = body.options or Options()
     try:
         queue = await request.engine.queues.configure(
@@ -140,5 +141,5 @@ def _camel(name: str) -> str:
 
 
 ROUTES = [
-    Route("POST", "/api/v1/configure", configure, body=Configure, answer=Configured, others=(400,)),
+    Route("POST", "/api/v1/configure", configure, body=Configure, answer=Configured, own=True, others=(400,)),
 ]

@@ -79,6 +79,6 @@ def _lease(text: str) -> UUID | None:
 
 
 ROUTES = [
-    Route("POST", "/api/v1/lease/:leaseId/extend", extend, body=Extend, answer=Extended),
-    Route("POST", "/api/v1/nack", nack, body=Nack, answer=Nacked),
+    Route("POST", "/api/v1/lease/:leaseId/extend", extend, body=Extend, answer=Extended, own=True),
+    Route("POST", "/api/v1/nack", nack, body=Nack, answer=Nacked, own=True),
 ]

@@ -42,6 +42,7 @@ async def pop_matching(request: Request) -> Response:
     started = time.monotonic()
     wanted = read_request(request, "", None)
     found = await _waited(request, wanted, namespace, task)
+    await _require_readable(request, found)
     return _answer(request, found, wanted, started)
 
 
@@ -54,7 +55,27 @@ async def _pop(request: Request, queue: str, partition: str | None) -> Response:
         found = await _waited(request, wanted, None, None)
     else:
         found = await request.engine.pop(wanted)
+    await _require_readable(request, found)
     return _answer(request, found, wanted, started)
+
+
+class Unreadable(errors.QueenError):
+    """Messages are encrypted with a key this broker does not have; they wait until it has."""
+
+    code = "ENCRYPTION_UNAVAILABLE"
+    status = 503
+    retryable = True
+
+
+async def _require_readable(request: Request, found: Sequence[Message]) -> None:
+    """Give back what cannot be decrypted: consumers know of no other way to tell it from data."""
+    broken = next((message for message in found if message.broken is not None), None)
+    if broken is not None and broken.lease_id is not None:
+        await _give_back(request, found)
+        raise Unreadable(
+            f"message {broken.transaction_id!r} of queue {broken.queue!r} cannot be read: {broken.broken}",
+            figures={"queue": broken.queue, "partition": broken.partition},
+        )
 
 
 async def _waited(request: Request, wanted: PopRequest, namespace: str | None, task: str | None) -> list[Message]:
@@ -145,6 +166,7 @@ ROUTES = [
         "GET",
         "/api/v1/pop/queue/:queue",
         pop,
+        permission="pop",
         answer=PopAnswer,
         query=(*_QUERY, _PARTITIONS),
         empty=204,
@@ -154,6 +176,7 @@ ROUTES = [
         "GET",
         "/api/v1/pop/queue/:queue/partition/:partition",
         pop_partition,
+        permission="pop",
         answer=PopAnswer,
         query=_QUERY,
         empty=204,

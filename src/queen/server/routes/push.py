@@ -73,6 +73,7 @@ async def push(request: Request) -> Response:
     started = time.monotonic()
     items: list[PushItem] = DECODE(request.body).items
     require_at_most("items", items, request.settings.batch_limit)
+    request.identity.require("push", {item.queue for item in items})
     messages = to_messages(items, request.identity.subject)
     pushed = await request.broker.push(messages) if messages else []
     request.broker.metrics.done("push", len(messages), started)
@@ -147,6 +148,7 @@ ROUTES = [
         body=Push,
         answer=list[PushResult],
         status=201,
+        own=True,
         others=(400, 413, 429, 503),
     )
 ]

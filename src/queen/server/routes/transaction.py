@@ -14,7 +14,7 @@ from queen.ids import uuid7
 from queen.model import QUEUE_MODE, Ack, Acked, PushStatus
 from queen.server.limits import require_at_most
 from queen.server.request import Request
-from queen.server.routes.ack import AckItem, read_ack
+from queen.server.routes.ack import AckItem, read_ack, require_leases
 from queen.server.routes.push import TEXTS, PushItem, to_messages
 from queen.server.routing import Route
 from queen.server.wire import Decoder, Response, Wire, answer, partition_id
@@ -83,6 +83,8 @@ async def transaction(request: Request) -> Response:
     items = [item for one in body.operations if isinstance(one, PushOperation) for item in one.items]
     acks = [one for one in body.operations if isinstance(one, AckOperation)]
     require_at_most("operations", [*items, *acks], request.settings.batch_limit)
+    request.identity.require("push", {item.queue for item in items})
+    require_leases(request, acks)
     number = uuid7()
     read = [read_ack(item, item.consumer_group or QUEUE_MODE, "") for item in acks]
     try:
@@ -150,6 +152,12 @@ def _results(operations: Sequence[PushOperation | AckOperation], committed: Comm
 
 ROUTES = [
     Route(
-        "POST", "/api/v1/transaction", transaction, body=Transaction, answer=TransactionResult, others=(400, 429, 503)
+        "POST",
+        "/api/v1/transaction",
+        transaction,
+        body=Transaction,
+        answer=TransactionResult,
+        own=True,
+        others=(400, 429, 503),
     )
 ]
