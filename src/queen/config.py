@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
@@ -163,8 +163,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
             if len(digits) != 64 or set(digits.lower()) - set("0123456789abcdef"):
                 raise ValueError("each encryption key must be 64 hex digits, with or without `id:` before them")
         for url in (self.database_url, self.listen_url):
-            if url is not None and not url.startswith(("postgresql://", "postgres://")):
-                raise ValueError("database_url and listen_url must start with postgresql://")
+            if url is not None and not (url.startswith(("postgresql://", "postgres://")) and _is_url(url)):
+                raise ValueError("database_url and listen_url must start with postgresql:// and be addresses")
         if self.jwt_enabled and not (self.jwt_secret or self.jwt_public_key or self.jwt_jwks_url):
             raise ValueError("jwt_enabled needs one of jwt_secret, jwt_public_key, jwt_jwks_url")
         if (self.tls_certificate is None) != (self.tls_key is None):
@@ -194,6 +194,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
         """All settings, with `***` in place of secrets."""
         values = msgspec.structs.asdict(self)
         return {f.name: "***" if f.secret and values[f.name] else values[f.name] for f in settings()}
+
+
+def _is_url(text: str) -> bool:
+    try:
+        return "," in urlsplit(text).netloc or urlsplit(text).port != 0
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

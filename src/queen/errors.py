@@ -21,8 +21,11 @@ QueenError                          code, status (HTTP), retryable, figures
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
+
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class QueenError(Exception):
@@ -50,7 +53,7 @@ class InvalidRequest(RequestError):
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message, figures={"field": field})
         self.field = field
-        self.code = f"INVALID_{field.upper()}"
+        self.code = f"INVALID_{_WORDS.sub('_', field).upper()}"
 
 
 class EncryptionRequired(RequestError):

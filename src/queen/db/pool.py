@@ -81,20 +81,25 @@ def translate(error: BaseException) -> errors.QueenError:
         case asyncpg.LockNotAvailableError():
             return errors.PartitionBusy("a partition is held by another transaction; try again")
         case asyncpg.SerializationError() | asyncpg.DeadlockDetectedError():
-            return errors.TransactionConflict(f"concurrent changes: {error}")
+            return errors.TransactionConflict(f"concurrent changes: {_words(error)}")
         case asyncpg.QueryCanceledError() | TimeoutError():
             return errors.StoreUnavailable("the database did not answer in time")
         case asyncpg.DataError():
-            return errors.InvalidRequest("payload", f"PostgreSQL cannot store this: {error}")
+            return errors.InvalidRequest("payload", f"PostgreSQL cannot store this: {_words(error)}")
     if isinstance(error, _MISSING_SCHEMA):
-        return errors.SchemaOutdated(f"the database has no current schema, run `queen migrate up`: {error}")
+        return errors.SchemaOutdated(f"the database has no current schema, run `queen migrate up`: {_words(error)}")
     if isinstance(error, _CONNECTION_LOST):
-        return errors.StoreUnavailable(f"no connection to the database: {error}")
-    return errors.InternalError(f"{type(error).__name__}: {error}")
+        return errors.StoreUnavailable(f"no connection to the database: {_words(error)}")
+    return errors.InternalError(f"{type(error).__name__}: {_words(error)}")
+
+
+def _words(error: BaseException) -> str:
+    """What an error says, without the details and hints that the driver adds: those may quote what others stored."""
+    return str(error).partition("\nDETAIL:")[0].partition("\nHINT:")[0]
 
 
 def _refusal(error: asyncpg.PostgresError) -> errors.QueenError:
-    code, message = str(error.detail), str(error)
+    code, message = str(error.detail), _words(error)
     figures = json.loads(error.hint) if error.hint else {}
     if code.startswith("INVALID_"):
         return errors.InvalidRequest(code.removeprefix("INVALID_").lower(), message)

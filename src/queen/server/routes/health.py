@@ -48,6 +48,15 @@ class Readiness(Wire, omit_defaults=True):
     error: str | None = None
 
 
+class Acceptance(Wire):
+    """Whether pushes are taken, and where to."""
+
+    status: str
+    database: bool
+    buffer: bool
+    draining: bool
+
+
 async def health(request: Request) -> Response:
     """Whether the broker and its database work."""
     problem = await _problem(request)
@@ -81,6 +90,17 @@ async def ready(request: Request) -> Response:
     )
 
 
+async def accepting(request: Request) -> Response:
+    """Whether pushes are taken, into the database or else the disk buffer, and we are not stopping."""
+    broker = request.broker
+    stats = broker.buffer.stats
+    room = stats.healthy and stats.size < broker.settings.buffer_limit and stats.age < broker.settings.buffer_age_limit
+    fit = not broker.draining and (broker.watch.up or room)
+    return answer(
+        Acceptance("accepting" if fit else "not accepting", broker.watch.up, room, broker.draining), 200 if fit else 503
+    )
+
+
 async def _problem(request: Request) -> str | None:
     try:
         async with asyncio.timeout(_LIMIT):
@@ -101,5 +121,6 @@ async def _schema_is_current(request: Request) -> bool:
 ROUTES = [
     Route("GET", "/health", health, role="read", answer=Health, others=(503,)),
     Route("GET", "/health/live", live, role="public", answer=Liveness),
+    Route("GET", "/health/accepting", accepting, role="public", answer=Acceptance, others=(503,)),
     Route("GET", "/health/ready", ready, role="public", answer=Readiness, others=(503,)),
 ]
