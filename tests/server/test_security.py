@@ -106,7 +106,7 @@ def test_no_page_of_elsewhere_opens_a_websocket(api: httpx2.Client) -> None:
     )
     for origin, status in ((b"origin: https://evil.example", b"403"), (b"accept: */*", b"101")):
         with open_wire(str(api.base_url)) as wire:
-            wire.say(ask("/api/v1/live", "short", *wishes, origin))
+            wire.say(ask("/ws/dashboard", "short", *wishes, origin))
             assert wire.head().split()[1] == status
 
 
@@ -196,11 +196,13 @@ class KeyServer:
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.asked += 1
         await reader.readuntil(b"\r\n\r\n")
-        if not self.hangs:
+        if self.hangs:
+            await reader.read()
+        else:
             writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(self.body))
             writer.write(self.body)
             await writer.drain()
-            writer.close()
+        writer.close()
 
     def publish(self, **keys: ec.EllipticCurvePrivateKey) -> None:
         found = [{**json.loads(ECAlgorithm.to_jwk(key.public_key())), "kid": kid} for kid, key in keys.items()]

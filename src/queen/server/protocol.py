@@ -181,7 +181,7 @@ class Protocol(HttpToolsProtocol):
         elif self._busy or self._held:
             left = self.timeout_keep_alive
         if left > 0:
-            wait = min(left, self._limits.head_timeout)
+            wait = min(left, self._limits.head_timeout, self.timeout_keep_alive)
             self._idle = self.loop.call_later(wait, self._look_whether_idle)
         else:
             self.timeout_keep_alive_handler()
