@@ -6,7 +6,6 @@ import json
 import resource
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from queen.spark.lake import Lake
 from queen.spark.lake.verify import verify
 from tests.pipelines.support.lakes import Pond
 from tests.support.postgres import TEMPLATE, Postgres
-from tests.support.wait import wait_for
 
 
 def queen(*arguments: str | Path) -> Result:
@@ -71,7 +69,7 @@ def test_a_half_written_file_is_told_by_everyone_who_reads(pond: Pond) -> None:
     pond.queues.fill("orders", partitions=1, per_partition=50)
     pond.run("archive")
     file = pond.lake.state().of("messages")[0]
-    path = pond.path / file.path
+    path = pond.path / "messages" / file.path
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(SparkError, match="restore it from a copy") as caught:
@@ -85,14 +83,14 @@ def test_a_half_written_file_is_told_by_everyone_who_reads(pond: Pond) -> None:
     assert verify(pond.lake, pond.queues.url).agrees
 
 
-def test_a_half_written_manifest(pond: Pond) -> None:
+def test_a_half_written_log(pond: Pond) -> None:
     pond.queues.fill("orders", partitions=1, per_partition=5)
     pond.run("archive")
-    last = max((pond.path / "manifest").glob("*.json"))
+    last = max((pond.path / "messages" / "_delta_log").glob("*.json"))
     whole = last.read_bytes()
     last.write_bytes(whole[:20])
-    told(queen("lake", "ls", "--lake", pond.path), 4, "is missing or not whole")
-    with pytest.raises(SparkError, match="is missing or not whole"):
+    told(queen("lake", "ls", "--lake", pond.path), 4, "cannot be read")
+    with pytest.raises(SparkError, match="cannot be read"):
         pond.run("archive")
     last.write_bytes(whole)
     assert pond.contents("orders") == {"p0": [1, 2, 3, 4, 5]}
@@ -109,30 +107,11 @@ def test_a_lake_of_another_database(pond: Pond, postgres: Postgres) -> None:
     assert verify(pond.lake, pond.queues.url).agrees
 
 
-def test_two_runs_at_once(pond: Pond, monkeypatch: pytest.MonkeyPatch) -> None:
-    pond.run("archive")
-    with monkeypatch.context() as patch, pond.lake.writing():
-        patch.setattr("queen.spark.lake.directory.LOCK_PATIENCE", 0.0)
-        with pytest.raises(SparkError, match="another run is writing"):
-            pond.run("archive")
-    assert pond.run("archive").rows == 0
-
-
-def test_a_short_run_beside_it_does_not_end_the_archive(pond: Pond) -> None:
-    pond.run("archive")
-    pond.queues.fill("orders", partitions=1, per_partition=5)
-    with ThreadPoolExecutor(1) as pool:
-        with pond.lake.writing():
-            archived = pool.submit(pond.run, "archive")
-            wait_for(lambda: pond.queues.value("select count(*) from queen.pipeline_runs where state = 'running'") == 1)
-        assert archived.result(120).rows == 5
-
-
-@pytest.mark.parametrize("lake", ["s3a://bucket/x", "s3://bucket/x", "hdfs://host/x", "file:///x"])
+@pytest.mark.parametrize("lake", ["gs://bucket/x", "hdfs://host/x", "file:///x", "s3://"])
 def test_an_address_is_no_directory(pond: Pond, lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shown = queen("pipeline", "run", "archive", "--once", "--url", pond.queues.url, "--lake", lake)
-    told(shown, 2, "a lake must be a directory that every machine sees")
+    told(shown, 2, "a lake must be ")
     assert pond.queues.rows("select from queen.archive_positions") == []
     assert list(tmp_path.iterdir()) == []
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Self
 
+import polars as pl
 import psycopg
 import pytest
 
-from queen.spark.lake import Lake
 from queen.spark.lake.verify import verify
 from tests.pipelines.support.lakes import Pond
 from tests.spark.support.processes import Process
@@ -84,15 +84,17 @@ def under_fire(pond: Pond, tmp_path: Path, kills: int) -> None:
 
 
 def commits(path: Path) -> int:
-    return len(list((path / "manifest").glob("????????????.json"))) if path.exists() else 0
+    return len(list((path / "messages" / "_delta_log").glob("*.json"))) if path.exists() else 0
 
 
 def agreed(pond: Pond, pushed: Counter[str]) -> None:
     """Every message that was pushed is in the lake once, and the database keeps only what is in the lake too."""
     contents = pond.contents("orders")
     assert contents == {partition: [*range(1, count + 1)] for partition, count in pushed.items()}
-    verdict = verify(Lake.open(pond.path), pond.queues.url)
+    verdict = verify(pond.lake, pond.queues.url)
     assert verdict.agrees, verdict
+    outside = pl.scan_delta(str(pond.path / "messages")).select("partition", "seq").collect()
+    assert sorted(outside.rows()) == sorted((name, seq) for name, seqs in contents.items() for seq in seqs)
     assert {lane.partition: (lane.lake, lane.twice, lane.missing) for lane in verdict.lanes} == {
         partition: (count, 0, 0) for partition, count in pushed.items()
     }

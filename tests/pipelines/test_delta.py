@@ -1,27 +1,91 @@
+"""The lake as others see it: a Delta table, in a directory or in a bucket."""
+
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
+from queen.spark.lake import Lake
 from queen.spark.lake.compaction import compact
+from queen.spark.lake.querying import query
+from queen.spark.lake.verify import verify
+from tests.pipelines.support.buckets import ENVIRONMENT, bucket
 from tests.pipelines.support.lakes import Pond
+from tests.spark.support.queues import Queues
 
 
-def rows(pond: Pond) -> int:
-    return len(DeltaTable(str(pond.path / "data" / "messages")).to_pyarrow_table())
+def test_the_lake_is_a_delta_table_by_queue_and_day_with_bounds(pond: Pond) -> None:
+    pond.queues.fill("orders 1/2=%", partitions=2, per_partition=10)
+    pond.queues.fill("other", partitions=1, per_partition=3)
+    pond.run("archive", rows="7")
+    log = DeltaTable(str(pond.path / "messages"))
+    assert log.metadata().partition_columns == ["queue", "date"]
+    (last,) = pond.queues.rows("select max(pos) + 1 from queen.messages")[0]
+    assert log.transaction_version("queen.archive") == last
+    day = datetime.now(UTC).date()
+    outside = pl.scan_delta(str(pond.path / "messages"))
+    found = outside.filter(pl.col("queue") == "orders 1/2=%", pl.col("date") == day).select("partition", "seq", "pos")
+    stored = pond.queues.rows(
+        """select p.name, m.seq, m.pos from queen.messages m join queen.partitions p on p.id = m.partition_id
+            where p.name like 'p%%' and p.queue_id = 1 order by pos"""
+    )
+    assert sorted(found.collect().rows(), key=lambda row: row[2]) == stored
+    for file in pond.lake.state().of("messages"):
+        places = pq.read_table(pond.path / "messages" / file.path).column("pos").to_pylist()
+        assert (min(places), max(places), len(places)) == (file.low, file.high, file.rows)
 
 
-def test_the_lake_is_a_delta_table_too(pond: Pond) -> None:
-    pond.queues.fill("orders 1/2", partitions=2, per_partition=10)
-    pond.run("archive", delta="true", rows="7")
-    assert rows(pond) == 20
-    pond.queues.fill("orders 1/2", partitions=2, per_partition=10)
+def test_one_commit_is_one_batch_and_time_travel_shows_it(pond: Pond) -> None:
+    pond.queues.fill("orders", partitions=1, per_partition=10)
     pond.run("archive")
-    assert rows(pond) == 20, "nobody asked for it this time"
-    pond.run("archive", delta="true")
-    assert rows(pond) == 40
-    compact(pond.lake)
-    table = DeltaTable(str(pond.path / "data" / "messages"))
-    assert (rows(pond), len(table.file_uris())) == (40, 1)
-    assert table.transaction_version(pond.lake.identity.id) == pond.lake.state().version
-    assert pond.lake.sweep(pond.lake.state(), older=-1) > 0
-    assert rows(pond) == 40
+    version = pond.lake.state().versions["messages"]
+    pond.queues.fill("orders", partitions=1, per_partition=5)
+    pond.run("archive")
+    place = str(pond.path / "messages")
+    assert pond.lake.state().versions["messages"] == version + 1
+    assert pl.scan_delta(place, version=version).collect().height == 10
+    assert pl.scan_delta(place).collect().height == 15
+
+
+@pytest.fixture
+def far(spark: SparkSession, queues: Queues, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pond]:
+    """A lake in a bucket."""
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    with bucket(tmp_path):
+        yield Pond(spark, queues, tmp_path, f"s3a://lake/{tmp_path.name}")
+
+
+def test_a_lake_in_a_bucket(far: Pond) -> None:
+    far.queues.fill("orders", partitions=2, per_partition=10)
+    far.run("archive", rows="7")
+    far.queues.fill("orders", partitions=2, per_partition=200)
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(far.run, "archive", rows="50") for _ in range(2)]
+        assert sum(run.result(200).rows for run in runs) == 400, "two archives at once by mistake"
+    expected = {f"p{p}": [*range(1, 211)] for p in range(2)}
+    assert far.contents("orders") == expected
+    outside = DeltaTable(far.lake.place.address + "/messages", storage_options=far.lake.place.storage)
+    assert outside.to_pyarrow_table(columns=["seq"]).num_rows == 420
+    assert query(far.lake, "select count(*), count(distinct id) from messages")[1] == [(420, 420)]
+    assert verify(far.lake, far.queues.url).agrees
+    assert far.run("reconcile").figures["differing"] == 0
+    done = compact(far.lake, hours=0)
+    assert done.after < done.before
+    assert done.removed > 0
+    assert far.contents("orders") == expected
+    assert far.run("replay", queue="orders", to="again").rows == 420
+    assert far.queues.value("select place from queen.archive_positions limit 1") == far.lake.place.address
+
+
+def test_only_known_addresses() -> None:
+    with pytest.raises(Exception, match="a lake must be a directory or s3://bucket/prefix"):
+        Lake.open("hdfs://host/x")

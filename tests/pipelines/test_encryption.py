@@ -35,7 +35,7 @@ def test_what_is_encrypted_stays_so_in_the_lake(sealed: Pond) -> None:
     ]  # fmt: skip
     for row in [*rows, *letters]:
         assert (json.loads(row.payload).keys() >= {"encrypted", "iv", "authTag"}) == (row.queue == "secret")
-    for path in (sealed.path / "data").rglob("queue=secret/**/*.parquet"):
+    for path in sealed.path.rglob("*.sealed.parquet"):
         assert b'"n"' not in path.read_bytes()
     verdict = verify(sealed.lake, sealed.queues.url)
     assert (verdict.agrees, [lane.lake for lane in verdict.lanes]) == (True, [3, 3, 1])

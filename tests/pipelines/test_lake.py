@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from click.testing import CliRunner, Result
 
 from queen.cli import main
 from queen.spark.errors import SparkError
-from queen.spark.lake.compaction import compact
-from queen.spark.lake.manifest import Commit, File, Manifest, Reach, State
+from queen.spark.lake.compaction import compact, rewritten
+from queen.spark.lake.files import Reach, listed
 from queen.spark.lake.querying import query
 from queen.spark.lake.verify import verify
 from tests.pipelines.support.lakes import Pond
@@ -62,33 +62,58 @@ def test_compacting_keeps_every_row_and_readers_of_before(pond: Pond) -> None:
     before = pond.lake.state()
     contents = pond.contents("orders")
     done = compact(pond.lake)
-    assert (done.before, done.after) == (len(before.files), 1)
-    assert done.before > 1
+    assert (done.before, done.after, done.removed) == (3, 1, 0)
     assert pond.contents("orders") == contents
     assert pond.lake.read(pond.spark, "messages", before.of("messages")).count() == 60, "old files wait for readers"
     assert verify(pond.lake, pond.queues.url).agrees
-    assert list(pond.lake.manifest.history()) == []
     pond.queues.fill("orders", partitions=2, per_partition=1)
     pond.run("archive")
     assert verify(pond.lake, pond.queues.url).agrees
-    assert pond.lake.sweep(pond.lake.state(), older=-1) == done.before
+    assert pond.lake.vacuum(hours=0) == 3
     assert pond.contents("orders")["p1"] == [*range(1, 32)]
 
 
-def test_what_no_commit_names_is_not_read_and_is_swept(pond: Pond) -> None:
+def test_of_two_compactions_at_once_one_is_refused(pond: Pond) -> None:
+    for _ in range(3):
+        pond.queues.fill("orders", partitions=2, per_partition=10)
+        pond.run("archive")
+    lake = pond.lake
+    log = lake.log("messages")
+    assert log is not None
+    files = list(listed("messages", log))
+    merged = list(rewritten(lake, "messages", files, 1 << 20))
+    compact(pond.lake)
+    with pytest.raises(SparkError, match="another run is writing"):
+        lake.exchange("messages", log, files, merged)
+    assert verify(pond.lake, pond.queues.url).agrees
+
+
+def test_of_two_archives_at_once_each_batch_is_taken_once(pond: Pond) -> None:
+    pond.queues.fill("orders", partitions=2, per_partition=10)
+    pond.run("archive")
+    lake, files = pond.lake, pond.lake.state().of("messages")
+    with pytest.raises(SparkError, match="another run is writing"):
+        lake.append("messages", files, None, Reach(pos=files[0].high + 1))
+    pond.queues.fill("orders", partitions=2, per_partition=200)
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(pond.run, "archive", rows="50") for _ in range(2)]
+        assert sum(run.result(200).rows for run in runs) == 400
+    assert pond.contents("orders") == {f"p{p}": [*range(1, 211)] for p in range(2)}
+
+
+def test_what_no_commit_names_is_not_read_and_is_removed(pond: Pond) -> None:
     pond.queues.fill("orders", partitions=1, per_partition=5)
     pond.run("archive")
     file = pond.lake.state().of("messages")[0]
-    stray = (pond.path / file.path).with_name("stray.parquet")
-    stray.write_bytes((pond.path / file.path).read_bytes())
-    (pond.path / "staging" / "dead").mkdir(parents=True)
-    (pond.path / "staging" / "dead" / "half.parquet").write_bytes(b"PAR1half")
+    path = pond.path / "messages" / file.path
+    stray = path.with_name("stray.parquet")
+    stray.write_bytes(path.read_bytes())
     assert pond.contents("orders") == {"p0": [1, 2, 3, 4, 5]}
     assert query(pond.lake, "select count(*) from messages")[1] == [(5,)]
-    pond.run("archive")
-    assert not (pond.path / "staging" / "dead").exists()
-    assert pond.lake.sweep(pond.lake.state(), older=-1) == 1
+    assert pond.lake.vacuum() == 0, "somebody may still be writing it"
+    assert pond.lake.vacuum(hours=0) == 1
     assert not stray.exists()
+    assert verify(pond.lake, pond.queues.url).agrees
 
 
 def test_sql_over_the_lake_from_the_terminal(pond: Pond) -> None:
@@ -124,7 +149,7 @@ def test_a_lake_that_is_gone_is_forgotten(pond: Pond) -> None:
         return CliRunner().invoke(main, ["lake", "forget", *arguments, "--url", queues.url])
 
     known = [json.loads(line) for line in forget().output.splitlines()]
-    assert {(each["lake"], each["place"]) for each in known} == {(pond.lake.identity.id, pond.lake.place)}
+    assert {(each["lake"], each["place"]) for each in known} == {(pond.lake.identity.id, pond.lake.place.shown)}
     assert {each["source"]: each["pos"] for each in known}["messages"] == pond.lake.state().reaches["messages"].pos
     unknown = forget("11111111-1111-1111-1111-111111111111")
     assert (unknown.exit_code, "knows no lake" in unknown.output) == (1, True)
@@ -138,37 +163,3 @@ def test_a_lake_that_is_gone_is_forgotten(pond: Pond) -> None:
     second.run("archive")
     assert queues.value(retain) == 5
     assert second.contents("orders") == {"p0": [*range(6, 11)]}
-
-
-def file(name: str) -> File:
-    return File(path=name, table="messages", group="q", date="2026-01-01", rows=1, bytes=1, sha256="")
-
-
-def test_a_manifest_is_what_its_commits_say(tmp_path: Path) -> None:
-    manifest, state = Manifest(tmp_path), State()
-    for number in range(1, 131):
-        gone = [f"f{number - 1}"] if number % 10 == 0 else []
-        commit = Commit(
-            version=0,
-            kind="append",
-            table="messages",
-            added=[file(f"f{number}")],
-            removed=gone,
-            reach=Reach(pos=number),
-        )
-        state = manifest.commit(state, commit)
-    assert manifest.state() == state
-    assert (len(state.files), state.reaches["messages"].pos, state.version) == (117, 130, 130)
-    (tmp_path / "000000000005.json").unlink()
-    assert manifest.state() == state, "a snapshot stands for it"
-    (tmp_path / "000000000129.json").unlink()
-    with pytest.raises(SparkError, match="is missing or not whole"):
-        manifest.state()
-
-
-def test_two_writers_cannot_both_commit(tmp_path: Path) -> None:
-    manifest = Manifest(tmp_path)
-    manifest.commit(State(), Commit(version=0, kind="append", table="messages", added=[file("mine")]))
-    with pytest.raises(SparkError, match="another run has written commit 1"):
-        manifest.commit(State(), Commit(version=0, kind="append", table="messages", added=[file("yours")]))
-    assert list(manifest.state().files) == ["mine"]

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from queen.spark import session
+from tests.pipelines.support.buckets import ENVIRONMENT
 from tests.spark.support.queues import Queues
 
 KEY = "0123456789abcdef" * 4
@@ -40,6 +41,8 @@ def spark(quick_java: None) -> Iterator[SparkSession]:
     """The session that most tests share. Its workers know the key of encrypted queues; this process does not."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("QUEEN_ENCRYPTION_KEY", KEY)
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
         found = session("local[2]", app="queen-tests", settings={k: v for k, v in SMALL.items() if v})
     found.sparkContext.setLogLevel("ERROR")
     yield found

@@ -32,9 +32,7 @@ EXIT_CODES = {
 class Place(Output):
     """Where the database and the lake are, and how results are shown."""
 
-    def __init__(
-        self, url: str | None, file: Path | None, data_dir: Path | None, lake: Path, shape: str | None
-    ) -> None:
+    def __init__(self, url: str | None, file: Path | None, data_dir: Path | None, lake: str, shape: str | None) -> None:
         super().__init__(shape)
         self.settings = config.load(file, flags={"data_dir": data_dir})
         self.lake = lake
@@ -59,10 +57,9 @@ def placed(command: Callable[Concatenate[Place, P], T]) -> Callable[P, T]:
     @click.option(
         "--lake",
         envvar="QUEEN_LAKE",
-        type=click.Path(path_type=Path),
-        default=Path("lake"),
+        default="lake",
         show_default=True,
-        help="Directory of the lake.",
+        help="The lake: a directory, or s3://bucket/prefix.",
     )
     @click.option(
         "-o", "--output", "shape", type=click.Choice(["table", "json"]), help="Table on a terminal, else JSON."

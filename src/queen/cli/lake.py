@@ -24,12 +24,12 @@ def ls(place: Place) -> None:
 
     totals: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: {"rows": 0, "files": 0, "bytes": 0})
     days: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for file in Lake.open(place.lake).state().files.values():
-        total = totals[file.table, file.group]
+    for file in Lake.open(place.lake).state().files:
+        total = totals[file.table, file.group or ""]
         total["rows"] += file.rows
         total["files"] += 1
         total["bytes"] += file.bytes
-        days[file.table, file.group].add(file.date)
+        days[file.table, file.group or ""].add(file.date)
     place.rows(
         [
             {"table": table, "name": name, **total, "from": min(days[table, name]), "to": max(days[table, name])}
@@ -58,7 +58,7 @@ def query(place: Place, statement: str) -> None:
 @click.option("--files-only", is_flag=True, help="Do not compare with the database.")
 @placed
 def verify(place: Place, *, files_only: bool) -> None:
-    """Check every file against the manifest, and every partition against PostgreSQL. Exit code 4: they differ."""
+    """Check every file against the log, and every partition against PostgreSQL. Exit code 4: they differ."""
     from queen.spark.lake import Lake  # noqa: PLC0415 - costly to load, and only when used
     from queen.spark.lake.verify import verify as check  # noqa: PLC0415
 
@@ -81,12 +81,24 @@ def verify(place: Place, *, files_only: bool) -> None:
 @command.command()
 @placed
 def compact(place: Place) -> None:
-    """Rewrite small files into large ones, and remove what no commit names."""
+    """Rewrite small files into large ones, beside whoever writes, and remove what has not counted for a day."""
     from queen.spark.lake import Lake  # noqa: PLC0415 - costly to load, and only when used
     from queen.spark.lake.compaction import compact as rewrite  # noqa: PLC0415
 
     done = rewrite(Lake.open(place.lake))
-    place.done(f"{done.before:,} files became {done.after:,}, {done.swept:,} left-overs removed", **asdict(done))
+    place.done(f"{done.before:,} files became {done.after:,}, {done.removed:,} left-overs removed", **asdict(done))
+
+
+@command.command()
+@placed
+def convert(place: Place) -> None:
+    """Make a lake of an earlier release a Delta table, in its place: the same files, each checked, under a log."""
+    from queen.spark.lake.convert import convert as rewrite  # noqa: PLC0415 - costly to load, and only when used
+
+    lake = rewrite(place.lake)
+    files = lake.state().files
+    rows = sum(file.rows for file in files)
+    place.done(f"{rows:,} rows in {len(files):,} files are a Delta table now", rows=rows, files=len(files))
 
 
 @command.command()

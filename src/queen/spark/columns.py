@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
 from queen.spark.errors import SparkError
 
@@ -24,6 +24,12 @@ MESSAGES: Final = StructType(
         StructField("producer_sub", StringType()),
     ]
 )
+
+
+ARCHIVED: Final = StructType(
+    [*MESSAGES.fields, StructField("pos", LongType()), StructField("is_encrypted", BooleanType())]
+)
+"""As the archive keeps it: what is encrypted stays encrypted, and says so."""
 
 
 def chosen(available: StructType, names: Sequence[str]) -> StructType:

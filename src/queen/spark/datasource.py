@@ -15,7 +15,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from queen.spark.batch import BatchReader
-from queen.spark.columns import MESSAGES, checked, chosen
+from queen.spark.columns import ARCHIVED, checked, chosen
 from queen.spark.errors import SparkError, plainly
 from queen.spark.options import SinkOptions, sink_options, source_options, words
 from queen.spark.session import require_worker_python
@@ -62,7 +62,7 @@ class QueenDataSource(DataSource):
                 raise SparkError("INVALID_OPTION", f"table {options.table!r} can be read in batch only")
             if options.assign is not None:
                 raise SparkError("INVALID_OPTION", "option `assign` is for batch reads; a stream reads whole queues")
-            return StreamReader(options, checked(schema, MESSAGES))
+            return StreamReader(options, checked(schema, self._table()))
         except SparkError as error:
             return RefusedReader(error)
 
@@ -84,7 +84,7 @@ class QueenDataSource(DataSource):
         return StreamWriter(options)
 
     def _table(self) -> StructType:
-        return table_schema(self.options.get("table") or "messages")
+        return ARCHIVED if self.options.get("archive") else table_schema(self.options.get("table") or "messages")
 
     def _sink_options(self, schema: StructType, *, overwrite: bool) -> SinkOptions:
         options = sink_options(self.options)

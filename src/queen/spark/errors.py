@@ -19,6 +19,7 @@ QueenError
    ├─ SPARK_FAILED         Spark itself refused, such as a condition that is no SQL
    ├─ LAKE_NOT_FOUND       no lake there
    ├─ FOREIGN_LAKE         the lake of another database, or of this one before a restore or failover
+   ├─ LAKE_TOO_OLD         a lake of an earlier release: `queen lake convert`
    ├─ LAKE_BUSY            another run is writing to the lake
    ├─ LAKE_DAMAGED         a file or commit of the lake is missing or not whole
    ├─ LAKE_FULL            no room on the disk

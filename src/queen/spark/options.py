@@ -27,6 +27,7 @@ SOURCE_OPTIONS: Final = (
     "url", "table", "queue", "queuePattern", "namespace", "assign", "startingOffsets", "endingOffsets",
     "startingTimestamp", "endingTimestamp", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
     "minPartitions", "maxRowsPerTask", "failOnDataLoss", "consumerGroup", "columns", "statementTimeout",
+    "archive",
 )  # fmt: skip
 SINK_OPTIONS: Final = (
     "url", "queue", "partition", "writeId", "ingestParallelism", "rowsPerTransaction", "whenFull", "fullTimeout",
@@ -87,6 +88,8 @@ class SourceOptions:
     group: str | None = None
     columns: tuple[str, ...] = ()
     statement_limit: float = STATEMENT_LIMIT
+    archive: str = ""
+    """How the archive reads: every queue, payloads as they are stored; `lenient`: without what was cleared by hand."""
 
     @property
     def address(self) -> str:
@@ -179,6 +182,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool = False) -> Sour
         group=given.get("consumerGroup"),
         columns=words(given.get("columns") or ""),
         statement_limit=duration(given, "statementTimeout", statement_limit()),
+        archive=one_of(given, "archive", ("", "strict", "lenient")),
     )
 
 
@@ -301,6 +305,14 @@ def truth(given: Mapping[str, str], name: str, *, default: bool) -> bool:
     if text not in ("true", "false"):
         raise refused(name, "true or false", text)
     return text == "true"
+
+
+def one_of(given: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    """A word among some; the first of them when it is not given."""
+    text = given.get(name) or allowed[0]
+    if text not in allowed:
+        raise refused(name, " or ".join(filter(None, allowed)), text)
+    return text
 
 
 def moment(given: Mapping[str, str], name: str) -> datetime | None:

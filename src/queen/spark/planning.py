@@ -78,7 +78,7 @@ class Planner:
         missing = set(options.queues) - {row["name"] for row in found}
         if missing:
             raise SparkError("QUEUE_NOT_FOUND", f"there is no queue {min(missing)!r}")
-        if not found and not options.pattern and not options.namespace:
+        if not found and not options.pattern and not options.namespace and not options.archive:
             raise SparkError("QUEUE_NOT_FOUND", "there is no queue at all yet")
         return [row["id"] for row in found]
 

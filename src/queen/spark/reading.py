@@ -31,6 +31,8 @@ PIECES = 16
 GROWTH = 8
 LAG_PATIENCE = 30.0
 LAG_STEP = 0.2
+GIVEN = {"pos": "pos", "is_encrypted": "sealed"}
+"""Columns that come with every page, and their names there."""
 KEY_VARIABLES = ("QUEEN_ENCRYPTION_KEYS", "QUEEN_ENCRYPTION_KEY")
 log = logging.getLogger("queen.spark")
 
@@ -40,7 +42,8 @@ def read(options: SourceOptions, schema: StructType, part: Slice) -> Iterator[pa
     database = Database(options.address, limit=options.statement_limit)
     try:
         require_same(database, part)
-        ask: dict[str, Any] = {"columns": schema.fieldNames(), "queues": part.queues, "removed": part.position.removed}
+        columns = [name for name in schema.fieldNames() if name not in GIVEN]
+        ask: dict[str, Any] = {"columns": columns, "queues": part.queues, "removed": part.position.removed}
         if options.since is not None:
             ask["since"] = options.since.isoformat()
         if options.until is not None:
@@ -49,8 +52,10 @@ def read(options: SourceOptions, schema: StructType, part: Slice) -> Iterator[pa
             ask["starts"] = dict(part.position.starts)
         shaped = to_arrow_schema(schema, timezone="UTC")
         check = "lost_lanes" if part.lanes else "lost"
+        if options.archive:
+            check, ask["lenient"] = "lake/lost", options.archive == "lenient"
         for table in tables(database, part, ask, check, fail=options.fail_on_data_loss):
-            yield from shape(table, shaped)
+            yield from shape(table, shaped, raw=bool(options.archive))
     finally:
         database.close()
 
@@ -148,11 +153,11 @@ def report_missing(missing: Sequence[dict[str, Any]], *, fail: bool) -> None:
         log.warning("%s", error.message.partition(";")[0])
 
 
-def shape(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The columns Spark expects, in its order; sealed payloads opened."""
+def shape(table: pa.Table, schema: pa.Schema, *, raw: bool = False) -> Iterator[pa.RecordBatch]:
+    """The columns Spark expects, in its order; sealed payloads opened unless they are to stay as they are."""
     for batch in table.to_batches():
-        columns = [batch.column(name) for name in schema.names]
-        if "payload" in schema.names:
+        columns = [batch.column(GIVEN.get(name, name)) for name in schema.names]
+        if "payload" in schema.names and not raw:
             place = schema.names.index("payload")
             columns[place] = opened(batch.column("payload"), batch.column("sealed"))
         yield pa.RecordBatch.from_arrays(columns, schema=schema)

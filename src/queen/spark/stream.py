@@ -118,7 +118,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _require_kept(self, planner: Planner, queues: Sequence[int], position: Position) -> None:
         ask = {"from": position.pos, "removed": position.removed, "starts": dict(position.starts)}
-        missing = planner.database.rows("lost", queues=list(queues), **ask)
+        if self._options.archive:
+            missing = planner.database.rows("lake/lost", **ask, lenient=self._options.archive == "lenient")
+        else:
+            missing = planner.database.rows("lost", queues=list(queues), **ask)
         reading.report_missing(missing, fail=self._options.fail_on_data_loss)
 
     def _end(self, planner: Planner, queues: Sequence[int], pos: int, high: int, rows: int | None) -> int:

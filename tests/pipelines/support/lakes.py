@@ -21,16 +21,18 @@ class Pond:
     spark: SparkSession
     queues: Queues
     path: Path
+    address: str | None = None
+    """Where the lake is, if not in a directory."""
 
     def run(self, name: str, *, url: str | None = None, period: Period | None = None, **options: str) -> Outcome:
         """Run a pipeline once."""
-        job = Job([name], url or self.queues.url, self.path, "local[2]", period or Period(), options)
+        job = Job([name], url or self.queues.url, self.address or self.path, "local[2]", period or Period(), options)
         return Runner(job, self.spark).run()[-1].outcome
 
     @property
     def lake(self) -> Lake:
         """The lake as it is now."""
-        return Lake.open(self.path)
+        return Lake.open(self.address or self.path)
 
     def contents(self, queue: str) -> dict[str, list[Any]]:
         """Seqs by partition, in order, with whatever is there twice."""

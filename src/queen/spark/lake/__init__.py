@@ -1,7 +1,7 @@
-"""The lake: Parquet files in a directory, and a manifest that says which of them count."""
+"""The lake: Delta tables, which any engine reads, and what they promise together."""
 
 from __future__ import annotations
 
-from queen.spark.lake.directory import Lake
+from queen.spark.lake.lake import Lake
 
 __all__ = ["Lake"]

@@ -1,24 +1,18 @@
-"""Many small files into few large ones, a name and day at a time; readers see the old ones or the new ones."""
+"""Small files into large ones, a name and day at a time; readers see the old ones or the new ones."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from queen.spark.lake.delta import require_delta, write_delta
-from queen.spark.lake.directory import Lake
-from queen.spark.lake.manifest import Commit, File
-from queen.spark.lake.tables import arrow_schema
-from queen.spark.lake.writing import write_file
-
-SMALL = 16 << 20
-LARGE = 64 << 20
+from queen.spark.lake.files import File, listed
+from queen.spark.lake.lake import KEEP_HOURS, Lake
+from queen.spark.lake.reading import batches_of
+from queen.spark.lake.tables import LAKE_TABLES
+from queen.spark.lake.writing import TARGET, Filer
 
 
 @dataclass(frozen=True)
@@ -27,49 +21,64 @@ class Compacted:
 
     before: int
     after: int
-    swept: int
-    pruned: int
+    removed: int
 
 
-def compact(lake: Lake, tell: Callable[[int, int], None] = lambda done, total: None) -> Compacted:
-    """Rewrite the small files, forget old commits, and remove what nobody names."""
-    with lake.writing():
-        state = lake.state()
-        before = len(state.files)
-        groups = list(small(list(state.files.values())))
-        for done, files in enumerate(groups, start=1):
-            with lake.staging() as staged:
-                first = files[0]
-                tables = [pq.read_table(lake.whole(file), schema=arrow_schema(first.table)) for file in files]
-                merged = write_file(first.table, pa.concat_tables(tables), first.group, first.date, staged)
-                gone = [file.path for file in files]
-                commit = Commit(version=0, kind="compact", table=first.table, added=[merged], removed=gone)
-                state = lake.commit(state, commit, staged)
-            for path in gone:
-                # Readers that began before may still need it: the sweep counts from now.
-                with suppress(OSError):
-                    os.utime(lake.path / path)
+def compact(
+    lake: Lake,
+    tell: Callable[[int, int], None] = lambda done, total: None,
+    *,
+    target: int = TARGET,
+    hours: int = KEEP_HOURS,
+) -> Compacted:
+    """Rewrite small files beside whoever writes, and remove what has not counted for so many hours."""
+    before = after = 0
+    for table in LAKE_TABLES:
+        log = lake.log(table)
+        if log is None:
+            continue
+        files = list(listed(table, log))
+        groups = list(small(files, target))
+        alive = {file.path for file in files}
+        for done, group in enumerate(groups, start=1):
+            if all(file.path in alive for file in group):
+                merged = list(rewritten(lake, table, group, target))
+                expected = log.version() + 1
+                lake.exchange(table, log, group, merged)
+                after += len(merged) - len(group)
+                log.update_incremental()
+                if log.version() != expected:
+                    # Another compaction may have taken some of the files.
+                    alive = {file.path for file in listed(table, log)}
             tell(done, len(groups))
-        if any((lake.path / "data").glob("*/_delta_log")):
-            require_delta()
-            write_delta(lake, state)
-        pruned = lake.manifest.prune(state) if state.version else 0
-        return Compacted(before, len(state.files), lake.sweep(state), pruned)
+        before += len(files)
+    return Compacted(before, before + after, lake.vacuum(hours=hours))
 
 
-def small(files: list[File]) -> Iterator[list[File]]:
-    """Small files that belong together, in the order of their rows, none of them growing too large."""
-    ordered = sorted(files, key=lambda file: (file.table, file.group, file.date, file.low))
-    for _, alike in groupby(ordered, key=lambda file: (file.table, file.group, file.date)):
+def rewritten(lake: Lake, table: str, files: list[File], target: int) -> Iterator[File]:
+    """The rows of some files in new ones, in their order."""
+    place = lake.place.below(table)
+    lake.require_whole(files)
+    filer = Filer(place, table, target)
+    for file in files:
+        for batch in batches_of(place, table, file.path):
+            yield from filer.take(pa.Table.from_batches([batch]))
+    yield from filer.end()
+
+
+def small(files: list[File], target: int) -> Iterator[list[File]]:
+    """Small files that belong together, in the order of their rows, about as many as make a large one."""
+    ordered = sorted(files, key=lambda file: (file.group or "", file.date, file.low, file.path))
+    for _, alike in groupby(ordered, key=lambda file: (file.group, file.date)):
         held: list[File] = []
         size = 0
         for file in alike:
-            if file.bytes >= SMALL:
+            if file.bytes >= target // 2:
                 continue
-            if size + file.bytes > LARGE:
-                yield held
-                held, size = [], 0
             held.append(file)
             size += file.bytes
+            if size >= target:
+                yield held
+                held, size = [], 0
         if len(held) > 1:
             yield held

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from queen.spark.errors import SparkError
@@ -15,26 +15,24 @@ from queen.spark.errors import SparkError
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def write_new(path: Path, data: bytes) -> bool:
-    """Make a file with this content, at once and for good; False when there is one already."""
+def write_whole(path: Path, data: Any) -> None:
+    """Make or replace a file at once and for good."""
     draft = path.with_name(f".{path.name}.{uuid4().hex}")
     with room_for(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with draft.open("xb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            path.hardlink_to(draft)
-        except FileExistsError:
-            return False
+            draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)
-        sync_directory(path.parent)
-    return True
+    sync_directory(path.parent)
 
 
-def sync_file(path: Path) -> None:
-    """Wait until the content of a file is on the disk."""
+def sync_directory(path: Path) -> None:
+    """Wait until the names in a directory are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -42,19 +40,8 @@ def sync_file(path: Path) -> None:
         os.close(descriptor)
 
 
-def sync_directory(path: Path) -> None:
-    """Wait until the names in a directory are on the disk."""
-    sync_file(path)
-
-
-def digest(path: Path) -> str:
-    """The fingerprint of a file's content."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 @contextmanager
-def room_for(path: Path) -> Iterator[None]:
+def room_for(path: Path | str) -> Iterator[None]:
     """Say in one sentence that a disk is full."""
     try:
         yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -10,9 +9,9 @@ from typing import Any, Final
 import duckdb
 
 from queen.spark.errors import SparkError
-from queen.spark.lake.directory import Lake
-from queen.spark.lake.manifest import State
-from queen.spark.lake.tables import LAKE_TABLES, arrow_schema
+from queen.spark.lake.files import State
+from queen.spark.lake.lake import Lake
+from queen.spark.lake.tables import LAKE_TABLES, delta_schema
 
 OFFLINE: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": "false",
@@ -25,13 +24,12 @@ OFFLINE: Final[dict[str, str | bool | int | float | list[str]]] = {
 def opened(lake: Lake, state: State | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection in which every table of the lake is a view of what is committed."""
     state = state or lake.state()
+    lake.require_whole(state.files)
     with duckdb.connect(":memory:", config=OFFLINE) as connection:
         for table in LAKE_TABLES:
-            paths = [glob.escape(str(lake.whole(file))) for file in state.of(table)]
-            if paths:
-                connection.read_parquet(paths, hive_partitioning=False).create_view(table)
-            else:
-                connection.register(table, arrow_schema(table).empty_table())
+            log = lake.log(table, state.versions[table]) if table in state.versions else None
+            rows = delta_schema(table).empty_table() if log is None else log.to_pyarrow_dataset()
+            connection.register(table, rows)
         yield connection
 
 

@@ -6,16 +6,15 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BooleanType, LongType, StructField, StructType, TimestampType
+from pyspark.sql.types import BooleanType, StructField, StructType, TimestampType
 
+from queen.spark.columns import ARCHIVED
 from queen.spark.errors import SparkError
 from queen.spark.tables import TABLES
 
 MESSAGES: Final = "messages"
 LAKE_TABLES: Final[dict[str, StructType]] = {
-    MESSAGES: StructType(
-        [*TABLES[MESSAGES].fields, StructField("pos", LongType()), StructField("is_encrypted", BooleanType())]
-    ),
+    MESSAGES: ARCHIVED,
     "deliveries": TABLES["deliveries"],
     "dead_letters": StructType([*TABLES["dead_letters"].fields, StructField("is_encrypted", BooleanType())]),
     "workflow_history": StructType([*TABLES["workflow_history"].fields, StructField("completed_at", TimestampType())]),
@@ -47,3 +46,13 @@ def spark_schema(table: str) -> StructType:
 def arrow_schema(table: str) -> pa.Schema:
     """The columns of a table as they are in the files."""
     return to_arrow_schema(spark_schema(table), timezone="UTC")
+
+
+def delta_schema(table: str) -> pa.Schema:
+    """The columns of a table as its log has them: with the day by which files are divided."""
+    return arrow_schema(table).append(pa.field("date", pa.date32()))
+
+
+def divided_by(table: str) -> list[str]:
+    """The columns that are the same in all rows of a file."""
+    return [GROUPS[table], "date"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,9 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from queen.spark.database import Database
-from queen.spark.lake.directory import Lake
-from queen.spark.lake.durably import digest
-from queen.spark.lake.manifest import File, State
+from queen.spark.lake.files import File, State
+from queen.spark.lake.lake import Lake
 from queen.spark.lake.querying import opened
 from queen.sql import query
 
@@ -58,9 +58,9 @@ class Verdict:
 
 
 def verify(lake: Lake, url: str | None) -> Verdict:
-    """Check every file against the manifest, and the messages against PostgreSQL if an address is given."""
+    """Check every file against the log, and the messages against PostgreSQL if an address is given."""
     state = lake.state()
-    files = list(state.files.values())
+    files = state.files
     with ThreadPoolExecutor(4) as pool:
         damaged = tuple(found for found in pool.map(lambda file: damage(lake, file), files) if found)
     rows = sum(file.rows for file in files)
@@ -77,12 +77,18 @@ def verify(lake: Lake, url: str | None) -> Verdict:
 
 def damage(lake: Lake, file: File) -> str | None:
     """What is wrong with a file, if anything."""
-    path = lake.path / file.path
-    if not path.exists():
+    place = lake.place.below(file.table)
+    (size,) = place.sizes([file.path])
+    if size < 0:
         return f"{file.path} is missing"
-    if path.stat().st_size != file.bytes or digest(path) != file.sha256:
+    if size != file.bytes:
         return f"{file.path} is not what was written"
-    rows = pq.read_metadata(path).num_rows
+    with place.get(file.path) as source:
+        digest = hashlib.file_digest(source, "sha256").hexdigest()
+    if not file.fits(digest):
+        return f"{file.path} is not what was written"
+    with place.get(file.path) as source:
+        rows = pq.read_metadata(source).num_rows
     return None if rows == file.rows else f"{file.path} has {rows} rows instead of {file.rows}"
 
 

@@ -1,54 +1,63 @@
 """archive: every message, delivery, dead letter and workflow event into the lake, exactly once.
 
-The manifest of the lake is the checkpoint: a commit names the files of a batch and up to where the table is
-then complete, so a batch counts as a whole or not at all, and a run goes on where the last commit ended.
+Messages come by a streaming query of the connector. Its batches are written by the executors and committed to the
+log of the lake together with the position they reach, which is where the next run begins: the log is the checkpoint.
 Only afterwards does the database learn the position, below which retention may remove.
 """
 
 from __future__ import annotations
 
+import json
+import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from datetime import datetime
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from queen.spark.database import Database
 from queen.spark.errors import SparkError
-from queen.spark.lake.delta import require_delta, write_delta
-from queen.spark.lake.manifest import Commit, File, Reach
+from queen.spark.lake.files import File, Reach
+from queen.spark.lake.lake import Moved
+from queen.spark.lake.places import Place
 from queen.spark.lake.tables import LAKE_TABLES, MESSAGES
-from queen.spark.lake.writing import Share, write_share
+from queen.spark.lake.writing import Filer, told_of, write_batches
 from queen.spark.offsets import Position
 from queen.spark.options import source_options
 from queen.spark.pipelines.definition import Context, Outcome, pipeline
 from queen.spark.pipelines.options import choice, whole
-from queen.spark.planning import Planner, Slice, cut
-from queen.spark.tables import spans
+from queen.spark.planning import Planner
+from queen.spark.tables import Span, ask_for, spans
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame
 
-ROWS_PER_TASK = 100_000
+ROWS_PER_TASK: Final = 250_000
+BYTES_PER_ROW: Final = 100
+"""Of a message in a file, until there are some to tell by."""
+MEGABYTE: Final = 1 << 20
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+TICK: Final = timedelta(microseconds=1)
+TRIES: Final = 10
+STATEMENTS: Final = {"deliveries": "table_deliveries", "dead_letters": "table_dead_letters"}
 
 
 @pipeline(
     "archive",
     summary="Every message, delivery, dead letter and workflow event into the lake, exactly once",
-    options={"rows": "250000", "on_loss": "fail", "delta": "false"},
+    options={"rows": "1000000", "file_megabytes": "128", "on_loss": "fail"},
     continuous=True,
 )
 def archive(context: Context) -> Outcome:
     """Bring the lake up to now."""
-    with context.lake.writing():
-        database = Database(context.url)
-        try:
-            return Archiver(context, database).run()
-        finally:
-            database.close()
+    database = Database(context.url)
+    try:
+        return Archiver(context, database).run()
+    finally:
+        database.close()
 
 
 class Archiver:
@@ -58,113 +67,164 @@ class Archiver:
         self._context = context
         self._database = database
         self._lake = context.lake
-        self._state = context.lake.state()
         self._rows = whole(context.options, "rows")
+        self._target = whole(context.options, "file_megabytes") * MEGABYTE
         self._lenient = choice(context.options, "on_loss", ("fail", "skip")) == "skip"
-        self._delta = choice(context.options, "delta", ("true", "false")) == "true"
-        if self._delta:
-            require_delta()
-        self._planner = Planner(source_options({"url": context.url}), database)
+        self._planner = Planner(source_options({"url": context.url, "archive": "strict"}), database)
 
     def run(self) -> Outcome:
         """Archive what is there now: first what happened to messages, then the messages, so that none is missing."""
-        self._database.rows("lake/forget_place", lake=self._lake.identity.id, place=self._lake.place)
-        for table, reach in self._state.reaches.items():
-            self._note(table, reach)
-        swept = self._lake.sweep(self._state) if self._lake.untidy else 0
+        identity, place = self._lake.identity, self._lake.place
+        self._database.rows("lake/forget_place", lake=identity.id, place=place.shown)
         settled = self._database.row("lake/settled")
         counts = {}
         for table in LAKE_TABLES:
             if table != MESSAGES and (table != "workflow_history" or settled["durable"]):
                 counts[table] = self._archive_times(table, settled["until"])
         counts[MESSAGES] = self._archive_messages()
-        if self._delta:
-            write_delta(self._lake, self._state)
-        figures = {**counts, "files": len(self._state.files), "commit": self._state.version, "swept": swept}
+        state = self._lake.state()
+        figures = {**counts, "files": len(state.files), "commit": state.versions.get(MESSAGES, 0)}
         return Outcome(sum(counts.values()), figures)
 
     def _archive_messages(self) -> int:
+        """Stream what is committed now; begin anew where the lake is when somebody else has written to it meanwhile."""
         here = self._planner.here()
-        start = self._start(here)
-        low, rows = start.pos, 0
-        while low < here.pos:
-            high = min(low + self._rows, here.pos)
-            reach = Reach(pos=high, removed=start.removed)
-            rows += self._batch(MESSAGES, self._slices(replace(start, pos=low), high), Reach(pos=low), reach)
-            low = high
-            self._context.progress.step(MESSAGES, low - start.pos, here.pos - start.pos)
+        rows = 0
+        for left in reversed(range(TRIES)):
+            reach = self._lake.reach(MESSAGES)
+            start = self._start(reach, here)
+            if reach is not None:
+                self._note(MESSAGES, reach)
+            stream = MessageStream(self._context, self._note, reach, start, here.pos)
+            try:
+                if start.pos < here.pos:
+                    stream.run(self._rows, self._rows_per_task(), self._target, lenient=self._lenient)
+                return rows + stream.rows
+            except Moved:
+                rows += stream.rows
+                if not left:
+                    raise
         return rows
 
-    def _start(self, here: Position) -> Position:
+    def _start(self, reach: Reach | None, here: Position) -> Position:
         """Where the lake ends; for a new one the first message there is."""
-        reach = self._state.reaches.get(MESSAGES)
+        identity = self._lake.identity
         if reach is not None and reach.pos is not None:
             if reach.pos > here.pos:
                 raise SparkError(
                     "FOREIGN_LAKE",
-                    f"the lake at {self._lake.path} holds messages up to position {reach.pos}, but the database has "
-                    f"only come to {here.pos}: it was restored from an older state; begin a new lake",
+                    f"the lake at {self._lake.place.address} holds messages up to position {reach.pos}, but the "
+                    f"database has only come to {here.pos}: it was restored from an older state; begin a new lake",
                 )
-            return Position(reach.pos, self._lake.identity.database, reach.removed or 0)
+            return Position(reach.pos, identity.database, identity.removed)
         first = self._database.row("lake/first_message")["pos"]
-        return replace(here, pos=here.pos if first is None else min(first, here.pos))
+        return Position(here.pos if first is None else min(first, here.pos), identity.database, identity.removed)
 
-    def _slices(self, start: Position, high: int) -> list[Slice]:
-        queues = [row["id"] for row in self._database.rows("queues")]
-        parts = cut(start.pos, high, ROWS_PER_TASK, self._parallel)
-        return [Slice(queues, replace(start, pos=first), last) for first, last in parts]
+    def _rows_per_task(self) -> int:
+        """As many rows as make a file of the size wanted, going by those there are."""
+        files = self._lake.state().of(MESSAGES)
+        rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
+        return max(self._target * rows // size if rows and size else self._target // BYTES_PER_ROW, 1)
 
     def _archive_times(self, table: str, until: datetime) -> int:
         """Archive a table that is read by time."""
-        reach, rows = self._state.reaches.get(table), 0
-        since = datetime.fromisoformat(reach.until) if reach is not None and reach.until else None
+        reach, rows = self._lake.reach(table), 0
+        since = EPOCH + reach.until * TICK if reach is not None and reach.until is not None else None
         while since is None or since < until:
             ask = {"since": since.isoformat() if since else None, "until": until.isoformat(), "rows": self._rows}
             found = self._database.row(f"lake/reach_{table}", **{k: v for k, v in ask.items() if v is not None})
-            parts = list(spans(found["since"], found["until"], self._parallel, None)) if found["n"] else []
-            to = Reach(until=found["until"].isoformat())
-            if parts or reach is None:
-                rows += self._batch(table, parts, reach, to)
-            since, reach = found["until"], to
+            to = Reach(until=(found["until"] - EPOCH) // TICK)
+            if found["n"]:
+                tasks = -(-found["n"] // ROWS_PER_TASK)
+                parts = list(spans(found["since"], found["until"], tasks, None))
+                files = self._write_spans(table, parts)
+                self._lake.append(table, files, reach, to)
+                rows, reach = rows + sum(file.rows for file in files), to
+            self._note(table, to)
+            since = found["until"]
             self._context.progress.step(table, rows, None)
         return rows
 
-    def _batch(self, table: str, parts: Sequence[Any], since: Reach | None, reach: Reach) -> int:
-        """Write one batch and let it count."""
-        with self._lake.staging() as staged:
-            shares = [Share(self._context.url, table, str(staged), part, self._lenient) for part in parts]
-            files = write_all(self._context.spark, shares)
-            rows = sum(file.rows for file in files)
-            commit = Commit(
-                version=0, kind="append", table=table, run=self._context.run_id, since=since, reach=reach, added=files,
-                rows=rows,
-            )  # fmt: skip
-            self._state = self._lake.commit(self._state, commit, staged)
-        self._note(table, reach)
-        return rows
+    def _write_spans(self, table: str, parts: Sequence[Span]) -> list[File]:
+        share = partial(write_spans, self._lake.place.below(table), table, self._context.url, self._target, parts)
+        frame = self._context.spark.range(0, len(parts), 1, len(parts)).mapInArrow(share, "file string")
+        return told(frame)
 
     def _note(self, table: str, reach: Reach) -> None:
-        said = {"pos": reach.pos, "until": reach.until}
-        place = {"lake": self._lake.identity.id, "place": self._lake.place, "source": table}
-        self._database.rows("lake/note_position", **place, **said)
-
-    @cached_property
-    def _parallel(self) -> int:
-        return max(self._context.spark.sparkContext.defaultParallelism, 1)
+        until = (EPOCH + reach.until * TICK).isoformat() if reach.until is not None else None
+        place = {"lake": self._lake.identity.id, "place": self._lake.place.shown, "source": table}
+        self._database.rows("lake/note_position", **place, pos=reach.pos, until=until)
 
 
-def write_all(spark: SparkSession, shares: Sequence[Share]) -> list[File]:
-    """Let the executors write, each task one share; what the winning attempts wrote."""
-    if not shares:
-        return []
+@dataclass
+class MessageStream:
+    """Messages on their way into the lake: a streaming query whose checkpoint is the lake itself."""
 
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa  # noqa: PLC0415 - runs on an executor
+    context: Context
+    note: Any
+    reach: Reach | None
+    start: Position
+    end: int
+    rows: int = 0
+    failure: Exception | None = None
 
+    def run(self, rows: int, per_task: int, target: int, *, lenient: bool) -> None:
+        """Everything that is committed now, batch by batch."""
+        reader = self.context.spark.readStream.format("queen").option("url", self.context.url)
+        reader = reader.option("archive", "lenient" if lenient else "strict")
+        reader = reader.option("startingOffsets", json.dumps(self.start.to_offset()))
+        frame = reader.option("maxOffsetsPerTrigger", rows).option("maxRowsPerTask", per_task).load()
+        with tempfile.TemporaryDirectory(prefix="queen-archive-") as checkpoint:
+            writer = frame.writeStream.foreachBatch(partial(self._batch, target))
+            query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+            try:
+                query.awaitTermination()
+            except Exception:
+                if self.failure is not None:
+                    raise self.failure from None
+                raise
+            finally:
+                query.stop()
+
+    def _batch(self, target: int, frame: DataFrame, _: int) -> None:
+        try:
+            self._store(target, frame)
+        except Exception as error:
+            # Spark would make a text of it.
+            self.failure = error
+            raise
+
+    def _store(self, target: int, frame: DataFrame) -> None:
+        lake = self.context.lake
+        share = partial(write_batches, lake.place.below(MESSAGES), MESSAGES, target)
+        files = told(frame.mapInArrow(share, "file string"))
+        if not files:
+            return
+        reach = Reach(pos=max(file.high for file in files) + 1)
+        lake.append(MESSAGES, files, self.reach, reach)
+        self.reach = reach
+        self.rows += sum(file.rows for file in files)
+        self.note(MESSAGES, reach)
+        self.context.progress.step(MESSAGES, (reach.pos or 0) - self.start.pos, self.end - self.start.pos)
+
+
+def told(frame: DataFrame) -> list[File]:
+    """The files that tasks have written."""
+    return [msgspec.json.decode(row.file, type=File) for row in frame.collect()]
+
+
+def write_spans(
+    place: Place, table: str, url: str, target: int, parts: Sequence[Span], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """In a task: read its spans from PostgreSQL as they are stored, and write them."""
+    database = Database(url)
+    filer = Filer(place, table, target)
+    name = STATEMENTS.get(table, f"lake/rows_{table}")
+    files: list[File] = []
+    try:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                told = [msgspec.json.encode(file).decode() for file in write_share(shares[number])]
-                yield pa.RecordBatch.from_arrays([pa.array(told, pa.string())], names=["file"])
-
-    frame = spark.range(0, len(shares), 1, len(shares)).mapInArrow(work, "file string")
-    return [msgspec.json.decode(row.file, type=File) for row in frame.collect()]
+                files += filer.take(database.table(name, **ask_for(parts[number])))
+        yield told_of([*files, *filer.end()])
+    finally:
+        database.close()

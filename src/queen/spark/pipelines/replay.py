@@ -20,7 +20,7 @@ from pyspark.sql import functions as f
 
 from queen.spark.database import Database
 from queen.spark.errors import SparkError
-from queen.spark.lake.manifest import File
+from queen.spark.lake.files import File
 from queen.spark.lake.opening import unsealed
 from queen.spark.lake.tables import MESSAGES
 from queen.spark.pipelines.definition import Context, Outcome, Period, load_module, pipeline
@@ -134,7 +134,7 @@ class Replay:
         files = self._context.lake.state().of(MESSAGES)
         found = [file for file in files if file.group == self._queue]
         if not found:
-            known = sorted({file.group for file in files})
+            known = sorted({file.group for file in files if file.group})
             near = get_close_matches(self._queue, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise SparkError("QUEUE_NOT_FOUND", f"the lake has no messages of queue {self._queue!r}{hint}")

@@ -18,7 +18,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
 from queen.spark.database import Database
-from queen.spark.lake.durably import room_for
+from queen.spark.lake.places import Place
 from queen.spark.pipelines import pictures, results
 from queen.spark.pipelines.definition import Context, Outcome, Period, pipeline
 
@@ -54,20 +54,18 @@ def report(context: Context) -> Outcome:
     finally:
         database.close()
     page = rendered(context.options["title"], found, series, runs, datetime.now(UTC))
-    path = Path(context.options["path"]) if context.options["path"] else context.lake.path / "report.html"
-    with room_for(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.draft")
-        draft.write_text(page, encoding="utf-8")
-        draft.replace(path)
+    path = Path(context.options["path"]) if context.options["path"] else None
+    place = Place.of(path.parent) if path else context.lake.place
+    name = path.name if path else "report.html"
+    place.put(name, page.encode())
     context.progress.step("writing the page", 1, 1)
     counted = sum(len(rows) for kinds in found.values() for rows in kinds.values())
-    return Outcome(counted, {"path": str(path.absolute()), "bytes": len(page.encode())})
+    return Outcome(counted, {"path": f"{place.address}/{name}", "bytes": len(page.encode())})
 
 
 def last_run(database: Database, name: str, context: Context) -> dict[str, Any] | None:
     """The newest good run of a pipeline on this lake, over the very period of the report."""
-    ask = {"pipeline": name, "lake": str(context.lake.path), **context.period.asked()}
+    ask = {"pipeline": name, "lake": context.lake.place.address, **context.period.asked()}
     return next(iter(database.rows("pipelines/last_figures", **ask)), None)
 
 

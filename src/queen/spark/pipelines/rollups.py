@@ -224,7 +224,7 @@ def mark_of(context: Context, watermark: float) -> datetime | None:
     database = Database(context.url)
     try:
         found = database.rows(
-            "pipelines/last_figures", pipeline="rollups", lake=str(context.lake.path), **Period().asked()
+            "pipelines/last_figures", pipeline="rollups", lake=context.lake.place.address, **Period().asked()
         )
     finally:
         database.close()

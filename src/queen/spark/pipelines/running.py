@@ -36,7 +36,7 @@ class Job:
 
     names: Sequence[str]
     url: str
-    lake: Path
+    lake: str | Path
     master: str = "local[*]"
     period: Period = field(default_factory=Period)
     options: Mapping[str, str] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class Records:
         if pipeline.name not in self._open:
             job = self._job
             run = Runs(self._database).start(
-                pipeline.name, lake=str(self._lake.path), master=job.master, period=job.period, options=options
+                pipeline.name, lake=self._lake.place.address, master=job.master, period=job.period, options=options
             )
             run.watcher = self._watcher
             self._open[pipeline.name] = run
@@ -197,12 +197,12 @@ def settle(job: Job, pipelines: Sequence[Pipeline]) -> dict[str, Mapping[str, st
 
 def lake_of(job: Job, database: Database, pipelines: Sequence[Pipeline]) -> Lake:
     """The lake of a job; the archive makes one, others need one, of this very database unless they say otherwise."""
-    here: str = database.row("identity")["database"]
     if pipelines[0].name == "archive":
-        return Lake.make(job.lake, here)
+        here = database.row("where_we_are")
+        return Lake.make(job.lake, here["database"], here["removed"])
     lake = Lake.open(job.lake)
     if any(not each.foreign for each in pipelines):
-        lake.require_database(here)
+        lake.require_database(database.row("identity")["database"])
     return lake
 
 

@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from croniter import croniter
 
 from queen.spark.database import Database
 from queen.spark.errors import SparkError
+from queen.spark.lake.places import Place
 from queen.spark.pipelines.definition import PASSWORD
 from queen.spark.pipelines.running import Job
 
@@ -33,7 +33,7 @@ class Scheduled:
 
     def job(self, url: str) -> Job:
         """What to run."""
-        return Job([self.pipeline], url, Path(self.lake), self.master, options=self.options)
+        return Job([self.pipeline], url, self.lake, self.master, options=self.options)
 
 
 class Schedules:
@@ -60,7 +60,7 @@ class Schedules:
             pipeline=job.names[0],
             cron=cron,
             every=every,
-            lake=str(job.lake.absolute()),
+            lake=Place.of(job.lake).address,
             master=job.master,
             options=dict(job.options),
             next_at=following(cron).isoformat() if cron else None,
