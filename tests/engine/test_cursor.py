@@ -8,6 +8,7 @@ import pytest
 from queen import errors
 from queen.engine import Engine
 from queen.model import QUEUE_MODE, Ack, AckStatus, Message
+from tests.sql.mutation import plant
 from tests.support.clock import Clock
 from tests.support.work import Sql, acks, dead, lane, lease_of, numbers, pop, push, up_to
 
@@ -270,3 +271,16 @@ async def test_a_seek_to_nowhere_moves_nothing(engine: Engine, sql: Sql, argumen
     with pytest.raises(asyncpg.PostgresError, match="start, end, time"):
         await sql.fetch(f"select * from queen.seek('q', '{QUEUE_MODE}', {arguments})")
     assert (await lane(sql))["last_consumed_seq"] == 2
+
+
+async def test_a_batch_that_others_join_is_noticed(engine: Engine, sql: Sql, database: str) -> None:
+    end = "case when c.counted_to > c.last_consumed_seq then c.counted_to + 1 end"
+    plant(database, "pop_lanes", (end, "null::bigint"))
+    with pytest.raises(AssertionError):
+        await test_what_failed_together_comes_again_together_and_nothing_joins(engine, sql)
+
+
+async def test_an_expiry_that_nobody_counts_is_noticed(engine: Engine, sql: Sql, clock: Clock, database: str) -> None:
+    plant(database, "pop_further", ("(c.lease_id is not null and c.counted_to >= v_from)::integer", "0"))
+    with pytest.raises(AssertionError):
+        await test_what_expired_together_comes_again_together(engine, sql, clock)

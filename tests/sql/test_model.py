@@ -113,12 +113,6 @@ MUTANTS = {
     "a partition that is never ready again": [
         ("move_cursors", "when coalesce(s.next_seq, h.next_seq) > l.reached + 1 then t.now", "when true then null")
     ],
-    "an expiry that nobody counts": [
-        ("pop_further", "(c.lease_id is not null and c.counted_to >= v_from)::integer", "0")
-    ],
-    "a batch of its own size after a failure": [
-        ("pop_lanes", "case when c.counted_to > c.last_consumed_seq then c.counted_to + 1 end", "null::bigint")
-    ],
     "retention by the fastest group": [
         ("retain_partitions", "min(c.last_consumed_seq) as passed", "max(c.last_consumed_seq) as passed")
     ],
