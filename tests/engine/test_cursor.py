@@ -284,3 +284,17 @@ async def test_an_expiry_that_nobody_counts_is_noticed(engine: Engine, sql: Sql,
     plant(database, "pop_further", ("(c.lease_id is not null and c.counted_to >= v_from)::integer", "0"))
     with pytest.raises(AssertionError):
         await test_what_expired_together_comes_again_together(engine, sql, clock)
+
+
+async def test_a_retry_is_kept_when_what_was_in_front_is_deleted(engine: Engine, sql: Sql) -> None:
+    """The cursor passes the deleted message with the failure; passing it later would start the count again."""
+    await engine.queues.configure("q", {"retry_limit": 1})
+    await push(engine, 1, 2)
+    popped = await pop(engine)
+    await delete(sql, popped[0])
+    await engine.ack(acks(popped[1:], "failed"))
+    (again,) = await pop(engine)
+    assert (numbers([again]), again.retry_count) == ([2], 1)
+    await engine.ack(acks([again], "failed"))
+    assert await dead(sql) == [2]
+    assert (await lane(sql))["total_messages_consumed"] == 0

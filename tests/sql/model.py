@@ -270,6 +270,8 @@ class Model:
         was, lease = cursor.at, cursor.lease
         kept = self.partitions[key[0]].kept
         known = {seq: status for seq, status in items.items() if seq <= lease.last and seq in kept}
+        if not known:
+            return ["unknown"] * len(items)
         mixed = self.options.partial_failure == "dlq" and any(
             status in ("completed", "dlq") for seq, status in known.items() if seq > was
         )

@@ -34,6 +34,8 @@ declare
     v_ready   timestamptz;  -- hand back what is left
     v_count   integer;
     v_counted bigint;
+    v_front   bigint;
+    v_holes   bigint := 0;
     v_outcome text := 'completed';
     v_last    bigint;
     v_dead    bigint;
@@ -95,8 +97,15 @@ begin
             if v_cursor < r.last then
                 v_ready := v_now + make_interval(secs => q.retry_delay / 1000.0);
                 v_outcome := 'failed';
-                v_count := case when v_run > v_cursor then v_retries + 1 end;
-                v_counted := case when v_run > v_cursor then v_run else (select min(s) - 1 from unnest(r.seqs) s where s > v_cursor) end;
+                v_front := (select min(s) - 1 from unnest(r.seqs) s where s > v_cursor);
+                if v_run > v_cursor then
+                    v_count := v_retries + 1;
+                    v_counted := v_run;
+                    v_holes := v_front - v_cursor;
+                    v_cursor := v_front;  -- what was deleted in front is passed now: a cursor that moves later would start the count again
+                else
+                    v_counted := v_front;
+                end if;
                 exit;
             end if;
         else
@@ -127,7 +136,7 @@ begin
           from queen.move_cursors(
               array[p_partition], array[p_group], null, array[v_cursor], p_outcome => v_outcome,
               p_over => v_ready is not null or (p_at_once and v_dead > 0),
-              p_ready => v_ready, p_dead => r.passed, p_failed => v_dead + (v_outcome = 'failed' and v_ready is not null)::integer,
+              p_ready => v_ready, p_dead => r.passed + v_holes, p_failed => v_dead + (v_outcome = 'failed' and v_ready is not null)::integer,
               p_retries => v_count, p_counted_to => v_counted) m;
     end if;
     return query
