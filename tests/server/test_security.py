@@ -8,6 +8,7 @@ import json
 import ssl
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -192,9 +193,18 @@ class KeyServer:
         self.body = b"{}"
         self.hangs = False
         self.asked = 0
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def close(self) -> None:
+        """Hang up on everybody, also on those who were never answered."""
+        for writer in self._writers:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.asked += 1
+        self._writers.append(writer)
         await reader.readuntil(b"\r\n\r\n")
         if self.hangs:
             await reader.read()
@@ -232,6 +242,7 @@ async def test_a_withdrawn_key_stops_working(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(auth_module, "FETCH_LIMIT", 0.2)
         with pytest.raises(KeysUnavailable):
             await auth.identify(signed(key, "two"))
+        await keys.close()
 
 
 async def is_refused(auth: Authenticator, given: bytes) -> bool:
@@ -260,6 +271,7 @@ async def test_a_key_server_that_hangs_holds_nobody_up_twice(monkeypatch: pytest
         with pytest.raises(KeysUnavailable):
             await asyncio.wait_for(auth.identify(signed(key, "late")), 20)
         assert keys.asked == 1, "and who comes after does not wait at all"
+        await keys.close()
 
 
 @pytest.mark.parametrize(
