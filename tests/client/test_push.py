@@ -114,3 +114,12 @@ async def test_ids_are_uuids_in_order(q: queen.Client) -> None:
     pushed = await q.push_many("orders", range(5))
     assert all(isinstance(one.id, UUID) for one in pushed)
     assert [one.id for one in pushed] == sorted(one.id for one in pushed)
+
+
+async def test_the_empty_queue_name_is_refused(q: queen.Client) -> None:
+    async def work(message: queen.Message[int]) -> None:
+        raise AssertionError
+
+    for call in (q.push("", 1), q.pop(""), q.queues.configure(""), q.consume("", work, idle=0.1, signals=False)):
+        with pytest.raises(queen.InvalidRequest, match="not the empty text"):
+            await call

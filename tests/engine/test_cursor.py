@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from queen import errors
 from queen.engine import Engine
 from queen.model import QUEUE_MODE, Ack, AckStatus, Message
 from tests.sql.mutation import plant
@@ -250,16 +249,22 @@ async def test_a_dead_letter_of_a_batch_that_expired_is_logged_once(engine: Engi
     assert ((await lane(sql))["lease_id"], await dead(sql)) == (None, [1, 2])
 
 
+async def test_a_lease_ends_with_the_last_message_that_is_left_of_its_batch(engine: Engine, sql: Sql) -> None:
+    await push(engine, 1, 2, 3, 4)
+    batch = await pop(engine, batch=3)
+    await delete(sql, batch[2])
+    await engine.ack_leases([up_to(batch[1])])
+    assert (await lane(sql))["lease_id"] is None
+    assert numbers(await pop(engine, batch=9)) == [4]
+
+
 async def test_a_window_as_long_as_it_may_be(engine: Engine) -> None:
     await engine.queues.configure("q", {"window_buffer": 2_147_483_647})
     await push(engine, 1)
     assert await pop(engine) == []
 
 
-async def test_a_queue_has_a_name(engine: Engine, sql: Sql) -> None:
-    for call in (push(engine, 1, queue=""), pop(engine, queue=""), engine.queues.configure("", {})):
-        with pytest.raises(errors.InvalidRequest, match="queue"):
-            await call
+async def test_a_queue_has_a_name_in_sql(sql: Sql) -> None:
     with pytest.raises(asyncpg.PostgresError):
         await sql.fetch("select queen.push('', 'p', '1')")
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import structlog
 import uvloop
 
 from queen.config import Settings
@@ -42,6 +43,8 @@ def run_broker(database: str, data_dir: Path, **options: Any) -> Iterator[Runnin
     settings = Settings(
         **{"database_url": database, "data_dir": data_dir, "port": port, "log_level": "error", **options}
     )
+    # Events go where the program sends them: what a command prints beside this broker is only its own.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     server = make_server(settings)
     thread = threading.Thread(target=lambda: _run(server, listening), name="broker")
     thread.start()

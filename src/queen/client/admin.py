@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from queen.client.payload import encode
+from queen.client.push import require_name
 from queen.client.status import DeadLetter, GroupPartition, GroupStatus, PartitionStatus, QueueStatus
 from queen.client.transport import SeekTo
 from queen.engine import Selection
@@ -38,6 +39,7 @@ class Queues:
 
         Options left out keep their value. The names are the fields of `QueueConfig`.
         """
+        require_name(queue)
         return await self._client.retry.run(lambda: self._client.transport.configure(queue, options, namespace, task))
 
     async def partitions(self, queue: str, *, limit: int = 100) -> Sequence[PartitionStatus]:

@@ -16,7 +16,7 @@ from queen.client.consumer import Consumed, Consumer
 from queen.client.message import Delivered, Message, Outcome
 from queen.client.options import BatchOptions, ConsumeOptions, Options, pop_request
 from queen.client.payload import encode
-from queen.client.push import Push, new_message
+from queen.client.push import Push, new_message, require_name
 from queen.client.retry import Retry
 from queen.client.signals import stopping_on_signals
 from queen.client.status import Traced
@@ -230,6 +230,8 @@ class Client:
         """
         if (queue is None) == (namespace is None and task is None):
             raise InvalidRequest("queue", "pop needs a queue, or a namespace and/or task, and not both")
+        if queue is not None:
+            require_name(queue)
         request = pop_request(
             queue or "",
             group=group,

@@ -13,6 +13,7 @@ from queen.client.failure import error_text, report
 from queen.client.held import Held
 from queen.client.message import Delivered, HandBack, Message, Outcome, Reject, handling
 from queen.client.options import Options
+from queen.client.push import require_name
 from queen.client.work import Function, Work
 from queen.engine.consume import Pace
 from queen.errors import QueenError, QueueNotFound, RequestError, SchemaOutdated
@@ -42,6 +43,7 @@ class Consumer:
     def __init__(
         self, client: Client, queue: str, handler: Function, options: Options, kind: Any, *, whole: bool = False
     ) -> None:
+        require_name(queue)
         self._client = client
         self._queue = queue
         self._handler = Work(handler, options.concurrency)

@@ -38,6 +38,12 @@ class Push:
         )
 
 
+def require_name(queue: str) -> None:
+    """Refuse the empty queue name: the contract of the broker allows it, here it is a variable nobody set."""
+    if not queue:
+        raise InvalidRequest("queue", "queue must be a name, not the empty text")
+
+
 def new_message(
     queue: str,
     data: object,
@@ -49,6 +55,7 @@ def new_message(
     parent_id: UUID | None = None,
 ) -> NewMessage:
     """A message with its payload as JSON and its place in a trace."""
+    require_name(queue)
     if deliver_at is not None and deliver_at.tzinfo is None:
         raise InvalidRequest("deliver_at", "deliver_at must be a time with a time zone")
     trace, parent = lineage(trace_id, parent_id)

@@ -31,8 +31,8 @@ _MARGIN: Final = timedelta(milliseconds=100)
 
 def validate(request: PopRequest) -> None:
     """Raise InvalidRequest for a place pop cannot take from; requests that share calls have this in common."""
-    if not request.queue or len(request.queue.encode()) > MAX_NAME or "\0" in request.queue:
-        raise errors.InvalidRequest("queue", f"queue must be a name of at most {MAX_NAME} bytes without NUL, not empty")
+    if len(request.queue.encode()) > MAX_NAME or "\0" in request.queue:
+        raise errors.InvalidRequest("queue", f"queue must be a name of at most {MAX_NAME} bytes without NUL")
     if not request.group or len(request.group.encode()) > MAX_NAME or "\0" in request.group:
         raise errors.InvalidRequest("consumer_group", f"consumerGroup must be a name of 1 to {MAX_NAME} bytes")
     if request.partition is not None and "\0" in request.partition:

@@ -41,8 +41,8 @@ _NAMES: Final = 16_384
 @lru_cache(_NAMES)
 def _number(queue: str, partition: str) -> int:
     """The number of a partition, always the same; InvalidRequest for names PostgreSQL would refuse or cut."""
-    if not queue or len(queue.encode()) > MAX_NAME or "\0" in queue:
-        raise errors.InvalidRequest("queue", f"queue must be a name of at most {MAX_NAME} bytes without NUL, not empty")
+    if len(queue.encode()) > MAX_NAME or "\0" in queue:
+        raise errors.InvalidRequest("queue", f"queue must be a name of at most {MAX_NAME} bytes without NUL")
     if len(partition.encode()) > MAX_NAME or "\0" in partition:
         raise errors.InvalidRequest("partition", f"partition must be a name of at most {MAX_NAME} bytes, no NUL")
     return zlib.crc32(f"{queue}\0{partition}".encode())

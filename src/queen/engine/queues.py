@@ -31,10 +31,8 @@ class Queues:
         self, queue: str, options: Mapping[str, Any], *, namespace: str | None = None, task: str | None = None
     ) -> QueueConfig:
         """Create or change a queue; options left out keep their value, or take the default when new."""
-        if not queue or len(queue.encode()) > MAX_NAME or "\0" in queue:
-            raise errors.InvalidRequest(
-                "queue", f"queue must be a name of at most {MAX_NAME} bytes without NUL, not empty"
-            )
+        if len(queue.encode()) > MAX_NAME or "\0" in queue:
+            raise errors.InvalidRequest("queue", f"queue must be a name of at most {MAX_NAME} bytes without NUL")
         checked = validate_options(options)
         if checked.get("encryption_enabled") and not self._keys:
             raise errors.EncryptionUnavailable(

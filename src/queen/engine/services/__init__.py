@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import time
@@ -13,7 +14,6 @@ from math import inf
 from typing import Any, Final
 
 import msgspec
-import structlog
 
 from queen.db.pool import Database, Row
 from queen.errors import QueenError
@@ -22,7 +22,7 @@ from queen.sql import query
 
 __all__ = ["Service", "ServiceRunner"]
 
-log = structlog.get_logger(__name__)
+_log = logging.getLogger("queen.services")
 
 # Seconds: for a stopping process to give its services back; between two warnings about the same service.
 GIVE_BACK: Final = 2.0
@@ -95,7 +95,7 @@ class ServiceRunner:
         now = time.monotonic()
         if now - self._warned.get(service.name, -inf) >= max(service.interval, WARN_EVERY):
             self._warned[service.name] = now
-            log.warning("a service is late: no success for three intervals", service=service.name)
+            _log.warning("the service %s is late: no success for three intervals", service.name)
 
     async def _report(self, service: Service, result: Mapping[str, Any] | None, error: str | None) -> None:
         text = None if result is None else msgspec.json.encode(result).decode()
@@ -106,7 +106,7 @@ class ServiceRunner:
             try:
                 await self.tick(service)
             except Exception as error:  # noqa: BLE001 - a service ends with its process, whatever happens
-                log.warning("service failed", service=service.name, error=_reason(error))
+                _log.warning("the service %s failed: %s", service.name, _reason(error))
             await asyncio.sleep(service.interval - time.time() % service.interval + 0.001)
 
 

@@ -65,6 +65,8 @@ begin
                    idle_ms = case when d.over and d.ready > d.now and p_ready is null
                                   then (extract(epoch from d.ready - d.now) * 1000)::integer else 0 end,
                    ready_at = case when d.over or p_ready is not null then d.ready else pc.ready_at end,
+                   -- The service put off its look until the lease would have run out.
+                   evict_at = case when d.over and pc.evict_at > d.now and pc.evict_at <= pc.lease_expires_at then d.now else pc.evict_at end,
                    lease_id = case when not d.over then pc.lease_id end
               from decided d
              where pc.ctid = d.place

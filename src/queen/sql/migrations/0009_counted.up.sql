@@ -8,8 +8,6 @@ comment on column queen.partition_consumers.counted_to is
 update queen.partition_consumers set counted_to = batch_to
  where batch_to is not null and (lease_id is not null or retry_count > 0 or delivery_count > 0);
 
-alter table queen.queues add constraint queues_name_not_empty check (name <> '') not valid;
-
 alter table queen.subscriptions add column used_at timestamptz not null default clock_timestamp();
 
 comment on column queen.subscriptions.used_at is 'when the group last asked for messages, to the hour';
