@@ -129,6 +129,16 @@ async def test_what_expired_together_comes_again_together(engine: Engine, sql: S
     assert await dead(sql) == [1, 2]
 
 
+async def test_the_next_message_starts_its_deliveries_at_zero(engine: Engine, clock: Clock) -> None:
+    await push(engine, 1, 2)
+    await pop(engine, batch=1)
+    await clock.advance(301)
+    again = await pop(engine, batch=1)
+    assert [message.delivery_count for message in again] == [1]
+    await engine.ack(acks(again))
+    assert [message.delivery_count for message in await pop(engine, batch=1)] == [0]
+
+
 async def test_a_smaller_batch_counts_for_itself(engine: Engine, sql: Sql, clock: Clock) -> None:
     await engine.queues.configure("q", {"max_deliveries": 2})
     await push(engine, 1, 2)
@@ -283,6 +293,21 @@ async def test_a_batch_that_others_join_is_noticed(engine: Engine, sql: Sql, dat
     plant(database, "pop_lanes", (end, "null::bigint"))
     with pytest.raises(AssertionError):
         await test_what_failed_together_comes_again_together_and_nothing_joins(engine, sql)
+
+
+async def test_counts_that_stay_with_no_batch_are_noticed(engine: Engine, sql: Sql, database: str) -> None:
+    plant(database, "move_cursors", ("counted_to = coalesce(p_counted_to,", "counted_to = coalesce(null::bigint,"))
+    with pytest.raises(AssertionError):
+        await test_what_failed_together_comes_again_together_and_nothing_joins(engine, sql)
+
+
+async def test_deliveries_held_against_the_next_message_are_noticed(
+    engine: Engine, clock: Clock, database: str
+) -> None:
+    count = "delivery_count = case when d.reached = d.cursor and not p_back then pc.delivery_count else 0 end"
+    plant(database, "move_cursors", (count, "delivery_count = pc.delivery_count"))
+    with pytest.raises(AssertionError):
+        await test_the_next_message_starts_its_deliveries_at_zero(engine, clock)
 
 
 async def test_an_expiry_that_nobody_counts_is_noticed(engine: Engine, sql: Sql, clock: Clock, database: str) -> None:
