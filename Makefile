@@ -64,6 +64,7 @@ docs: $(STAMP)          ## write the generated reference pages
 	$(BIN)/python scripts/cli_page.py
 	$(BIN)/python scripts/durable_page.py
 	$(BIN)/python scripts/sql_page.py
+	$(BIN)/python scripts/options_page.py
 
 clean:                  ## remove what make made; your data in .queen stays
 	rm -rf $(VENV) $(QUEEN_MQ) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -112,3 +112,20 @@ def test_every_command_has_help_and_completion_is_offered() -> None:
         assert result.exit_code == 0, name
     for shell in ("bash", "zsh", "fish"):
         assert "_QUEEN_COMPLETE" in CliRunner().invoke(main, ["completion", shell]).stdout
+
+
+def test_queue_explain_and_units(queen: Queen) -> None:
+    told = queen("queue", "explain", "-o", "table").stdout
+    assert "retry delay" not in told
+    assert "retry_delay" in told
+    assert "milliseconds" in told
+    (one,) = lines(queen("queue", "explain", "maxSize"))
+    assert (one["option"], one["default"]) == ("max_queue_size", 0)
+    assert "did you mean retry_delay" in queen("queue", "explain", "retry_dealy").stderr
+    assert "did you mean retry_delay" in queen("queue", "configure", "orders", "retry_dely=5").stderr
+    (made,) = lines(queen("queue", "configure", "orders", "retry_delay=2s", "lease_time=2m"))
+    assert (made["retry_delay"], made["lease_time"]) == (2000, 120)
+    shown = queen("queue", "show", "orders", "-o", "table").stdout
+    assert "2,000 ms" in shown
+    assert "120 s" in shown
+    assert "dead letter queue" not in shown

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -17,6 +17,10 @@ async def test_configure_changes_what_is_named_and_keeps_the_rest(q: queen.Clien
     assert (found.lease_time, found.retry_limit, found.max_queue_size, found.retry_delay) == (60, 9, 500, 0)
     with pytest.raises(queen.InvalidRequest):
         await q.queues.configure("orders", lease_time=-1)
+    with pytest.raises(queen.InvalidRequest, match="did you mean lease_time"):
+        await q.queues.configure("orders", lease_tme=1)
+    timed = await q.queues.configure("orders", lease_time=timedelta(minutes=2), retry_delay="1.5s")
+    assert (timed.lease_time, timed.retry_delay) == (120, 1500)
     with pytest.raises(queen.QueueNotFound):
         await q.queues.get("nothing")
 

@@ -10,7 +10,9 @@ import queen
 from tests.support.tree import ROOT
 
 
-@pytest.mark.parametrize("script", ["sync_client.py", "cli_page.py", "durable_page.py", "sql_page.py"])
+@pytest.mark.parametrize(
+    "script", ["sync_client.py", "cli_page.py", "durable_page.py", "sql_page.py", "options_page.py"]
+)
 def test_what_is_written_by_a_script_is_current(script: str) -> None:
     command = [sys.executable, str(ROOT / "scripts" / script), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

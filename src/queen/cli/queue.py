@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 import msgspec
 
+from queen.cli.output import Output
 from queen.cli.target import Target, confirm, targeted
 from queen.client.client import Client
+from queen.engine.options import BY_NAME, QUEUE_OPTIONS, QueueOption, explain
 from queen.model import QueueConfig
 
 
@@ -36,7 +40,7 @@ def show(target: Target, queue: str, partitions: int) -> None:
         if not target.as_table:
             target.one({**msgspec.structs.asdict(config), "lanes": lanes})
             return
-        target.one(msgspec.structs.asdict(config))
+        target.one(_shown(config))
         click.echo()
         target.rows(lanes, "no partitions yet")
 
@@ -52,21 +56,68 @@ def show(target: Target, queue: str, partitions: int) -> None:
 def configure(target: Target, queue: str, options: tuple[str, ...], namespace: str | None, task: str | None) -> None:
     """Make a queue or change it: `queen queue configure orders lease_time=60 retry_limit=5`.
 
-    Options left out keep their value. `queen queue show` lists them.
+    Options left out keep their value. `queen queue explain` tells what there is. A duration may have a unit:
+    `lease_time=5m retry_delay=500ms`.
     """
     given = dict(_option(text) for text in options)
     made = target.run(lambda client: client.queues.configure(queue, namespace=namespace, task=task, **given))
-    target.one(msgspec.structs.asdict(made))
+    target.one(_shown(made) if target.as_table else msgspec.structs.asdict(made))
+
+
+@command.command(name="explain")
+@click.argument("name", required=False)
+@click.option("-o", "--output", "shape", type=click.Choice(["table", "json"]), help="Table on a terminal, else JSON.")
+def explain_command(name: str | None, shape: str | None) -> None:
+    """Tell what the options of a queue are: all of them, or one with what it does together with others."""
+    output = Output(shape)
+    if name is not None:
+        output.one(_explained(explain(name)))
+    elif not output.as_table:
+        output.rows([_explained(option) for option in QUEUE_OPTIONS])
+    else:
+        output.rows(
+            [
+                {"option": one.name, "takes": one.allowed, "default": str(one.default).lower(), "meaning": one.meaning}
+                for one in QUEUE_OPTIONS
+                if one.consulted
+            ]
+        )
+
+
+def _explained(option: QueueOption) -> dict[str, Any]:
+    return {
+        "option": option.name,
+        "wire": option.wire,
+        "takes": option.allowed,
+        "default": option.default,
+        "meaning": option.meaning,
+        "together": option.together,
+        "example": f"queen queue configure orders {option.example}",
+        "consulted": option.consulted,
+    }
 
 
 def _option(text: str) -> tuple[str, object]:
     name, equals, value = text.partition("=")
-    if not equals or name not in QueueConfig.__struct_fields__:
-        raise click.UsageError(f"{text!r} must be NAME=VALUE with a name that `queen queue show` lists")
+    if not equals:
+        raise click.UsageError(f"{text!r} must be NAME=VALUE with a name that `queen queue explain` lists")
+    explain(name)
     try:
         return name, msgspec.json.decode(value)
     except msgspec.DecodeError:
         return name, value
+
+
+def _shown(config: QueueConfig) -> dict[str, Any]:
+    """A queue for people: durations with their unit, without what is only kept for older clients."""
+    values: dict[str, Any] = {}
+    for name, value in msgspec.structs.asdict(config).items():
+        option = BY_NAME.get(name)
+        if option is None:
+            values[name] = value
+        elif option.consulted:
+            values[name] = f"{value:,} {option.unit}" if option.unit in ("s", "ms") else value
+    return values
 
 
 @command.command()

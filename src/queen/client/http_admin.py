@@ -24,6 +24,7 @@ from queen.client.status import (
 from queen.client.transport import SeekTo
 from queen.client.wire import Wire, number
 from queen.engine import Selection
+from queen.engine.options import BY_NAME, validate_options
 from queen.errors import InvalidRequest
 from queen.ids import to_wire
 from queen.model import DEFAULT_PARTITION, QueueConfig, Redriven, SeekResult
@@ -153,11 +154,8 @@ class HttpTransport(HttpVerbs):
         self, queue: str, options: Mapping[str, Any], namespace: str | None, task: str | None
     ) -> QueueConfig:
         """Create or change a queue; options left out keep their value."""
-        body = {_camel(name): value for name, value in options.items()}
+        body = {BY_NAME[name].wire: value for name, value in validate_options(options).items()}
         body |= {"namespace": namespace, "task": task}
-        unknown = set(options) - set(QueueConfig.__struct_fields__)
-        if unknown:
-            raise InvalidRequest(min(unknown), f"{min(unknown)} is not an option of a queue")
         return _config(await self._need("PUT", f"/api/v1/queues/{_quoted(queue)}/options", dict[str, Any], body=body))
 
     async def queue(self, queue: str) -> QueueConfig:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from queen import errors
 from queen.db.pool import Database, Row
 from queen.engine.encryption import KeyRing
+from queen.engine.options import validate_options
 from queen.engine.wake import Wake
 from queen.model import MAX_NAME, QueueConfig, SeekResult
 from queen.sql import query
-
-OPTIONS: Final = frozenset(QueueConfig.__struct_fields__) - {"id", "name", "namespace", "task", "created_at"}
-_MAX: Final = 2**31 - 1
 
 
 class Queues:
@@ -92,20 +90,3 @@ class Queues:
 def read_queue(row: Row) -> QueueConfig:
     """A queue from its row."""
     return QueueConfig(**{name: row[name] for name in QueueConfig.__struct_fields__})
-
-
-def validate_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options as given, or InvalidRequest naming the first one that is not allowed."""
-    hints = {field.name: field.type for field in msgspec.structs.fields(QueueConfig)}
-    for name, value in options.items():
-        if name not in OPTIONS:
-            raise errors.InvalidRequest(name, f"{name} is not an option; allowed: {', '.join(sorted(OPTIONS))}")
-        if hints[name] is int and (isinstance(value, bool) or not isinstance(value, int) or not -_MAX <= value <= _MAX):
-            raise errors.InvalidRequest(name, f"{name} must be a whole number up to {_MAX}")
-        if hints[name] is int and value < 0 and name != "priority":
-            raise errors.InvalidRequest(name, f"{name} must not be negative")
-        if hints[name] is bool and not isinstance(value, bool):
-            raise errors.InvalidRequest(name, f"{name} must be true or false")
-        if name == "partial_failure" and value not in ("dlq", "retry"):
-            raise errors.InvalidRequest(name, "partial_failure must be dlq or retry")
-    return dict(options)

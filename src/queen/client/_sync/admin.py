@@ -35,7 +35,9 @@ class Queues:
     ) -> QueueConfig:
         """Create or change a queue: `configure("orders", lease_time=60, retry_limit=5)`.
 
-        Options left out keep their value. The names are the fields of `QueueConfig`.
+        Options left out keep their value. `queen queue explain` and docs/reference/queue-options.md tell what there is.
+        A duration is a number in the option's unit (seconds; `retry_delay` milliseconds), a text such as "90s" or
+        "500ms", or a timedelta.
         """
         result: QueueConfig = self._portal.run(self._inner.configure(queue, namespace=namespace, task=task, **options))
         return result

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from queen import errors
+from queen.engine.options import QUEUE_OPTIONS, QueueOption
 from queen.model import QueueConfig
 from queen.server.listing import fill, name_of
 from queen.server.request import Request
@@ -72,6 +73,12 @@ class Changes(Wire):
     dlq_after_max_retries: bool | UnsetType = UNSET
 
 
+class Reference(Wire):
+    """Every option a queue can have."""
+
+    options: list[QueueOption]
+
+
 DECODE: Final = Decoder(Changes)
 
 
@@ -96,11 +103,17 @@ async def change(request: Request) -> Response:
     return answer(_say(found))
 
 
+async def explained(_request: Request) -> Response:
+    """What every option of a queue is called, takes and does."""
+    return answer(Reference(list(QUEUE_OPTIONS)))
+
+
 def _say(found: QueueConfig) -> QueueOptions:
     return fill(QueueOptions, found, max_size=found.max_queue_size, created_at=millis(found.created_at))
 
 
 ROUTES = [
+    Route("GET", "/api/v1/queue-options", explained, role="read", answer=Reference),
     Route("GET", "/api/v1/queues/:queue/options", options, role="read", answer=QueueOptions, others=(404,)),
     Route("PUT", "/api/v1/queues/:queue/options", change, body=Changes, answer=QueueOptions, others=(400,)),
 ]
