@@ -178,22 +178,23 @@ def work_until(url: str, **wanted: str) -> None:
 
 
 async def _stand(provider: Any, wanted: dict[str, str]) -> bool:
-    found = {each.instance: each.status for each in (await provider.list_instances()).instances}
+    listed = (await provider.list_instances()).instances
+    found = {each.instance: f"{each.status} {each.current_execution_id}" for each in listed}
     return wanted.items() <= found.items()
 
 
 def test_a_workflow_is_made_to_end_and_run_again(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("queen.durable.instances._PATIENCE_SECONDS", 0.05)
     assert run(store, "cancel", "first", "--force", "--reason", "enough").exit_code == 0
-    work_until(store, first="Cancelled")
+    work_until(store, first="Cancelled 1")
     assert run(store, "ls", "--status", "Cancelled", output="json").output.count('"id":"first"') == 1
     assert json.loads(run(store, "retry", "first", output="json").output) == {"id": "first", "takenUp": False}
     run(store, "raise", "first", "go", "--data", "5")
-    work_until(store, first="Completed")
+    work_until(store, first="Completed 2")
     assert finish(store) == 13
     refused = run(store, "retry", "first")
     assert (refused.exit_code, "is Completed" in refused.stderr) == (4, True)
     assert run(store, "reset", "first", "--yes").output == "first\n"
     assert run(store, "fork", "second", "--id", "third", "--from", "2").output == "third\n"
-    work_until(store, first="Completed", third="Completed")
+    work_until(store, first="Completed 3", third="Completed 1")
     assert "there is no step 99" in run(store, "reset", "first", "--from", "99", "--yes").stderr

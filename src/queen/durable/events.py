@@ -214,10 +214,11 @@ class ExternalSubscribed(Event, frozen=True, kw_only=True):
 
 
 class ExternalEvent(Event, frozen=True, kw_only=True):
-    """An external event arrived."""
+    """An external event arrived; `kept` from after the step that a reset or fork goes on from."""
 
     name: str
     data: str
+    kept: bool = False
 
 
 class ExternalSubscribedCancelled(Event, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ from queen.durable import (
     workflow,
 )
 from queen.durable.errors import NothingToRetry, StepNotFound
-from queen.durable.events import OrchestrationParked
+from queen.durable.events import ExternalSubscribed, OrchestrationParked
 from queen.durable.testing import eventually
 
 SOON = WorkerSettings(unregistered_backoff_ms=50, unregistered_backoff_cap_ms=200)
@@ -168,6 +168,36 @@ async def test_a_reset_without_a_step_runs_everything_again(provider: Provider) 
         assert await handles[0].result(20) == ["charge", "ship"], "the event that had come is still there"
         assert RUNS == {"o0/charge": 2, "o0/ship": 2}
         assert not set(first) & set(KEYS[2:]), "what runs anew has keys of its own"
+
+
+@workflow
+async def patient(ctx: WorkflowContext) -> list[str]:
+    asked = await ctx.activity(step, "ask")
+    words = [await ctx.event("word", str), await ctx.event("word", str)]
+    return [asked, *words, await ctx.activity(step, "tell")]
+
+
+async def test_events_that_had_come_are_there_for_the_waits_that_took_them(provider: Provider) -> None:
+    async with Worker(provider, workflows=[patient], activities=[step], settings=SOON):
+        client = WorkflowClient(provider)
+        handle = await client.start(patient, id="p")
+        for number, word in enumerate(("yes", "please"), 1):
+            await eventually(lambda wanted=number: _waits_for_event(provider, "p", wanted))
+            await handle.raise_event("word", word)
+        wanted = ["ask", "yes", "please", "tell"]
+        assert await handle.result(20) == wanted
+        assert await handle.reset()
+        assert await handle.result(20) == wanted, "from the start"
+        second_word = [each.event_id for each in await provider.read("p") if isinstance(each, ExternalSubscribed)][1]
+        assert await handle.reset(from_step=second_word)
+        assert await handle.result(20) == wanted, "from between the two"
+        fork = await handle.fork("q", from_step=2)
+        assert await fork.result(20) == wanted
+        assert RUNS == {"p/ask": 2, "p/tell": 3, "q/ask": 1, "q/tell": 1}
+
+
+async def _waits_for_event(provider: Provider, instance: str, wanted: int) -> bool:
+    return sum(isinstance(each, ExternalSubscribed) for each in await provider.read(instance)) == wanted
 
 
 async def test_a_failed_order_is_retried_from_its_failure(provider: Provider) -> None:

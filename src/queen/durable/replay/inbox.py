@@ -16,11 +16,15 @@ class _Queued:
 
 
 class Inbox:
-    """External events are positional and not kept; queue events are first in, first out and kept."""
+    """External events go to who waits; queue events are first in, first out and wait for who asks.
+
+    An external event that an earlier execution had taken is `kept` for the wait that will ask for it again.
+    """
 
     def __init__(self) -> None:
         self._waits: defaultdict[str, deque[AwaitEvent]] = defaultdict(deque)
         self._missed: defaultdict[str, deque[str]] = defaultdict(deque)
+        self._kept: defaultdict[str, deque[str]] = defaultdict(deque)
         self._dequeues: defaultdict[str, deque[Dequeue]] = defaultdict(deque)
         self._queued: defaultdict[str, deque[_Queued]] = defaultdict(deque)
         self._taken: dict[Dequeue, _Queued] = {}
@@ -28,17 +32,19 @@ class Inbox:
 
     def wait(self, action: AwaitEvent) -> None:
         """Subscribe; a buffered wait takes the oldest event that found nobody waiting."""
-        if action.buffered and self._missed[action.name]:
+        if self._kept[action.name]:
+            _hand_over(action, self._kept[action.name].popleft())
+        elif action.buffered and self._missed[action.name]:
             _hand_over(action, self._missed[action.name].popleft())
         else:
             self._waits[action.name].append(action)
 
-    def raise_event(self, name: str, data: str) -> None:
+    def raise_event(self, name: str, data: str, *, kept: bool = False) -> None:
         """Hand an external event to the longest-waiting live subscription, if there is one."""
         if self._waits[name]:
             _hand_over(self._waits[name].popleft(), data)
         else:
-            self._missed[name].append(data)
+            (self._kept if kept else self._missed)[name].append(data)
 
     def dequeue(self, action: Dequeue) -> None:
         """Take the oldest message of the queue, now or when it comes."""

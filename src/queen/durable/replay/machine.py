@@ -326,7 +326,7 @@ class Machine:
             target.promise.reject(error)
 
     def _external(self, event: events.ExternalEvent) -> None:
-        self.inbox.raise_event(event.name, event.data)
+        self.inbox.raise_event(event.name, event.data, kept=event.kept)
 
     def _queued(self, event: events.QueueEventDelivered) -> None:
         self.inbox.enqueue(event.name, event.data)

@@ -53,7 +53,7 @@ def restore(
     kept = [each for each in history if each.event_id < cut]
     for event in history[len(kept) :]:
         if _stays(event, cut, retrying=from_step is None):
-            kept.append(msgspec.structs.replace(event, event_id=len(kept) + 1))
+            kept.append(_moved(event, len(kept) + 1))
     answered = {each.source_event_id for each in kept if each.source_event_id is not None}
     return Restored(
         history=tuple(_renamed(each, answered, suffix) for each in kept),
@@ -68,6 +68,12 @@ def restore(
 def stamped(event: HistoryEvent, instance: str, execution_id: int) -> HistoryEvent:
     """A kept event as one of another execution."""
     return msgspec.structs.replace(event, instance=instance, execution_id=execution_id)
+
+
+def _moved(event: HistoryEvent, event_id: int) -> HistoryEvent:
+    if isinstance(event, events.ExternalEvent):
+        return msgspec.structs.replace(event, event_id=event_id, kept=True)
+    return msgspec.structs.replace(event, event_id=event_id)
 
 
 def _stays(event: HistoryEvent, cut: int, *, retrying: bool) -> bool:
