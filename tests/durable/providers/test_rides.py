@@ -12,6 +12,7 @@ from queen.durable.model import TagFilter, TurnCommit
 from queen.durable.provider import Provider
 from queen.durable.providers.postgres.connection import Database as PostgresDatabase
 from queen.durable.providers.sqlite.database import Database as SqliteDatabase
+from queen.durable.providers.wake import Ride
 from tests.durable.conformance.story import (
     LOCK_MS,
     begin,
@@ -217,3 +218,25 @@ async def test_high_priority_work_that_waits_is_not_overtaken(real: Provider) ->
     await real.ack_orchestration_item(item.token, commit)
     assert [one.task.activity_id for one in await soon(waiting)] == [3]
     assert (await fetch_task(real)).task.activity_id == 2
+
+
+async def test_what_a_fetch_is_given_while_it_is_cancelled_goes_back(
+    real: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that stops at that moment must not leave its locks to others as something to wait for."""
+    waiting = turns(real)
+    await settled(waiting)
+    give = Ride.give
+
+    def give_and_cancel(self: Ride, found: list[Any], due_ms: int | None) -> bool:
+        taken = give(self, found, due_ms)
+        waiting.cancel()
+        return taken
+
+    monkeypatch.setattr(Ride, "give", give_and_cancel)
+    await real.enqueue_for_orchestrator(start("i"))
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    monkeypatch.setattr(Ride, "give", give)
+    (again,) = await soon(turns(real))
+    assert (again.instance, again.attempt) == ("i", 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import pytest
@@ -182,7 +183,7 @@ async def test_events_that_had_come_are_there_for_the_waits_that_took_them(provi
         client = WorkflowClient(provider)
         handle = await client.start(patient, id="p")
         for number, word in enumerate(("yes", "please"), 1):
-            await eventually(lambda wanted=number: _waits_for_event(provider, "p", wanted))
+            await eventually(partial(_waits_for_event, provider, "p", number))
             await handle.raise_event("word", word)
         wanted = ["ask", "yes", "please", "tell"]
         assert await handle.result(20) == wanted

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from queen.durable.provider import ProviderError
+
 __all__ = ["Changes", "Clock", "Ride", "ServerClock", "Signal", "Waiter", "long_poll", "system_clock"]
 
 Clock = Callable[[], int]
@@ -55,6 +57,13 @@ class Ride:
             return False
         self.answer.set_result((found, due_ms))
         return True
+
+    def untaken(self) -> list[Any]:
+        """What a waiter was given that is cancelled at the same moment; an answer still to come is not wanted."""
+        if self.answer.cancel() or self.answer.cancelled():
+            return []
+        answer = self.answer.result()
+        return [] if answer is None else answer[0]
 
     def decline(self) -> None:
         """The commit did not take place."""
@@ -118,16 +127,16 @@ class Waiter:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(left):
                         await self._told.wait()
-        except asyncio.CancelledError:
             if self._ride is not None:
-                self._ride.answer.cancel()
-            raise
+                await asyncio.wait((self._ride.answer,))
         finally:
             self._waiting = False
         ride, self._ride = self._ride, None
-        if ride is not None:
-            await ride.answer
         return ride
+
+    def untaken(self) -> list[Any]:
+        """What a cancelled wait was given all the same."""
+        return [] if self._ride is None else self._ride.untaken()
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,13 +224,15 @@ async def long_poll(
     kind: Hashable,
     poll_timeout_ms: int,
     fallback_seconds: Callable[[], float],
+    give_back: Callable[[list[Item]], Awaitable[None]],
 ) -> list[Item]:
     """Look, and look again whenever told to, until something is found or the time is up.
 
     ``look`` answers what it found, when more falls due, and how many news there had been when it was made.
     Without news it runs every ``fallback_seconds`` at most, in case a notification was lost. A look that found less
     than ``limit`` has drained the queue for its ``kind`` of look: the next one is put off until there is news. While
-    it waits, a commit may carry out the fetch: ``wanted`` says what.
+    it waits, a commit may carry out the fetch: ``wanted`` says what. A caller that is cancelled gives back what it was
+    given at that moment.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + poll_timeout_ms / 1000
@@ -236,7 +247,12 @@ async def long_poll(
             left = deadline - loop.time()
             if not found and left > 0 and not signal.closed:
                 waiter.expect(due_ms)
-                ride = await waiter.wait(min(left, fallback_seconds()))
+                try:
+                    ride = await waiter.wait(min(left, fallback_seconds()))
+                except asyncio.CancelledError:
+                    with contextlib.suppress(ProviderError):
+                        await give_back(waiter.untaken())
+                    raise
                 if ride is None or (answer := ride.answer.result()) is None:
                     continue
                 news, (found, due_ms) = ride.news, answer

@@ -41,6 +41,7 @@ class Renewal:
             if not self._held:
                 self._any_held.clear()
                 await self._any_held.wait()
+                continue
             first = min(due for due, _ in self._held.values())
             await asyncio.sleep(max(first - loop.time(), 0.01))
             due = [token for token, (when, _) in self._held.items() if when <= loop.time()]

@@ -131,6 +131,7 @@ class PostgresProvider(PostgresExchange):
             kind=(capability, handlers, unknown_for_ms, owner),
             poll_timeout_ms=poll_timeout_ms,
             fallback_seconds=self._fallback,
+            give_back=self._give_back_items,
         )
 
     async def ack_orchestration_item(self, token: str, commit: TurnCommit) -> None:
@@ -214,6 +215,7 @@ class PostgresProvider(PostgresExchange):
             kind=(session, tags, names, unknown_for_ms),
             poll_timeout_ms=poll_timeout_ms,
             fallback_seconds=self._fallback,
+            give_back=self._give_back_tasks,
         )
 
     async def ack_work_item(

@@ -132,7 +132,7 @@ class SqliteProvider(SqliteQueries):
         if fetched is None:
             ride.decline()
         elif not ride.give(*fetched):
-            await (self._give_back_items if boarding is self._orchestrations else self._give_back_tasks)(fetched)
+            await (self._give_back_items if boarding is self._orchestrations else self._give_back_tasks)(fetched[0])
         return sent
 
     def _boarding(self, commit: TurnCommit) -> Signal | None:
@@ -164,7 +164,7 @@ class SqliteProvider(SqliteQueries):
                 "fetch_orchestration_items",
                 fetch,
                 probe=lambda store: orchestrator.is_idle(store, wanted),
-                undo=self._give_back_items,
+                undo=lambda fetched: self._give_back_items(fetched[0]),
             )
             return *found, news
 
@@ -176,10 +176,11 @@ class SqliteProvider(SqliteQueries):
             kind=(capability, handlers, unknown_for_ms, owner),
             poll_timeout_ms=poll_timeout_ms,
             fallback_seconds=_fallback,
+            give_back=self._give_back_items,
         )
 
-    async def _give_back_items(self, fetched: tuple[list[OrchestrationItem], int | None]) -> None:
-        for item in fetched[0]:
+    async def _give_back_items(self, items: list[OrchestrationItem]) -> None:
+        for item in items:
             await self.abandon_orchestration_item(item.token, ignore_attempt=True)
 
     async def ack_orchestration_item(self, token: str, commit: TurnCommit) -> None:
@@ -261,7 +262,7 @@ class SqliteProvider(SqliteQueries):
                 "fetch_work_items",
                 fetch,
                 probe=lambda store: worker.is_idle(store, wanted),
-                undo=self._give_back_tasks,
+                undo=lambda fetched: self._give_back_tasks(fetched[0]),
             )
             return *found, news
 
@@ -273,10 +274,11 @@ class SqliteProvider(SqliteQueries):
             kind=(session, tags, names, unknown_for_ms),
             poll_timeout_ms=poll_timeout_ms,
             fallback_seconds=_fallback,
+            give_back=self._give_back_tasks,
         )
 
-    async def _give_back_tasks(self, fetched: tuple[list[LockedTask], int | None]) -> None:
-        for item in fetched[0]:
+    async def _give_back_tasks(self, items: list[LockedTask]) -> None:
+        for item in items:
             await self.abandon_work_item(item.token, ignore_attempt=True)
 
     async def ack_work_item(
