@@ -34,7 +34,7 @@ RENAMED = {
 # Called until a signal comes.
 LONG = {"consume", "consume_batches", "run"}
 # For the parts of the client, not for its users.
-INTERNAL = {"pop_request", "push_prepared"}
+INTERNAL = {"pop_request", "push_prepared", "run_consumers"}
 # What must be looked at in the caller's thread, before the portal's thread has it.
 THREAD_BOUND = {"connection": "of_this_thread(connection)"}
 HEADER = '"""{doc}"""\n\n# Written by scripts/sync_client.py from {source}; change that instead.\n\n'

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from queen.client._sync.client import Client as SyncClient
     from queen.client._sync.connect import connect as connect_sync
     from queen.client._sync.message import Message as SyncMessage
+    from queen.client.app import App
+    from queen.client.backoff import Backoff
     from queen.client.client import Client
     from queen.client.connect import connect
     from queen.client.consumer import Consumed
@@ -27,12 +29,14 @@ if TYPE_CHECKING:
         NotAuthenticated,
         PayloadTooLarge,
         RolledBack,
+        TaskFailed,
         TransportError,
     )
     from queen.client.http import Timeouts
     from queen.client.message import HandBack, Message, Outcome, Reject
     from queen.client.push import Push
     from queen.client.retry import Retry
+    from queen.client.task import Job, Task
     from queen.errors import (
         Backpressure,
         EncryptionRequired,
@@ -58,17 +62,20 @@ _HOME = {
     "queen.client._sync.client": {"SyncClient": "Client"},
     "queen.client._sync.connect": {"connect_sync": "connect"},
     "queen.client._sync.message": {"SyncMessage": "Message"},
+    "queen.client.app": ("App",),
+    "queen.client.backoff": ("Backoff",),
     "queen.client.client": ("Client",),
     "queen.client.connect": ("connect",),
     "queen.client.consumer": ("Consumed",),
     "queen.client.errors": (
         "AnswerLost", "DecodeError", "NotAllowed", "NotAuthenticated", "PayloadTooLarge", "RolledBack",
-        "TransportError",
+        "TaskFailed", "TransportError",
     ),
     "queen.client.http": ("Timeouts",),
     "queen.client.message": ("HandBack", "Message", "Outcome", "Reject"),
     "queen.client.push": ("Push",),
     "queen.client.retry": ("Retry",),
+    "queen.client.task": ("Job", "Task"),
     "queen.errors": (
         "Backpressure", "EncryptionRequired", "EncryptionUnavailable", "InternalError", "InvalidRequest", "LeaseLost",
         "MessageNotFound", "PartitionBusy", "QueenError", "QueueFull", "QueueNotFound", "RequestError",
@@ -84,12 +91,12 @@ _NAMES = {
 }
 
 __all__ = [
-    "Acked", "AnswerLost", "Backpressure", "Client", "Consumed", "DecodeError", "EncryptionRequired",
-    "EncryptionUnavailable", "HandBack", "InternalError", "InvalidRequest", "LeaseLost", "Message", "MessageNotFound",
-    "NotAllowed", "NotAuthenticated", "Outcome", "PartitionBusy", "PayloadTooLarge", "Push", "Pushed", "QueenError",
-    "QueueConfig", "QueueFull", "QueueNotFound", "Reject", "RequestError", "Retry", "RolledBack", "SchemaOutdated",
-    "StoreUnavailable", "SyncClient", "SyncMessage", "Timeouts", "TransactionConflict", "TransportError", "connect",
-    "connect_sync", "pipeline",
+    "Acked", "AnswerLost", "App", "Backoff", "Backpressure", "Client", "Consumed", "DecodeError",
+    "EncryptionRequired", "EncryptionUnavailable", "HandBack", "InternalError", "InvalidRequest", "Job", "LeaseLost",
+    "Message", "MessageNotFound", "NotAllowed", "NotAuthenticated", "Outcome", "PartitionBusy", "PayloadTooLarge",
+    "Push", "Pushed", "QueenError", "QueueConfig", "QueueFull", "QueueNotFound", "Reject", "RequestError", "Retry",
+    "RolledBack", "SchemaOutdated", "StoreUnavailable", "SyncClient", "SyncMessage", "Task", "TaskFailed", "Timeouts",
+    "TransactionConflict", "TransportError", "connect", "connect_sync", "pipeline",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # or a checker would believe in every name

@@ -17,6 +17,7 @@ PushStatus = Literal["queued", "duplicate", "scheduled"]
 AckStatus = Literal["completed", "failed", "dlq", "retry"]
 AckVerdict = Literal["acked", "noop", "lost", "unknown", "committed", "invalid"]
 Mode = Literal["all", "new", "timestamp"]
+Standing = Literal["scheduled", "waiting", "running", "done", "dead", "unknown"]
 
 
 class NewMessage(Struct, frozen=True, kw_only=True, gc=False):

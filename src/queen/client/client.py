@@ -26,7 +26,7 @@ from queen.client.transport import Transport
 from queen.client.work import payload_kind
 from queen.engine.push import mint
 from queen.errors import InvalidRequest, LeaseLost, MessageNotFound, QueenError, QueueFull
-from queen.model import DEFAULT_PARTITION, QUEUE_MODE, Acked, AckStatus, NewMessage, PopRequest, Pushed
+from queen.model import DEFAULT_PARTITION, QUEUE_MODE, Acked, AckStatus, NewMessage, PopRequest, Pushed, Standing
 
 T = TypeVar("T")
 Start = Literal["all", "new"] | datetime
@@ -292,6 +292,21 @@ class Client:
             raise LeaseLost("the lease ended before it was renewed; the messages may run elsewhere")
         return min((renewal.expires_at for renewal in renewals if renewal.expires_at), default=None)
 
+    async def cancel(self, pushed: Pushed) -> bool:
+        """Take back a message that was pushed and that nobody has begun; tells whether it was in time.
+
+        One that is scheduled or waits is removed for every group. One that is being worked on goes on.
+        """
+        return await self.standing(pushed, cancel=True) in ("scheduled", "waiting")
+
+    async def standing(self, pushed: Pushed, *, cancel: bool = False) -> Standing:
+        """Where a pushed message stands: scheduled, waiting, running, done, dead, or unknown."""
+        transport = self.transport
+        return await self.retry.run(
+            lambda: transport.cancel(pushed.queue, pushed.partition, pushed.id, pushed.transaction_id, look=not cancel),
+            repeatable=not cancel,
+        )
+
     def transaction(self) -> Transaction:
         """Acknowledgements and pushes that commit together when the block ends."""
         return Transaction(self)
@@ -319,7 +334,9 @@ class Client:
         of a partition are fetched at once, which spares a request for each.
         """
         made = Options.one_by_one(options)
-        return await self._run([Consumer(self, queue, handler, made, payload_kind(handler))], signals=made.signals)
+        return await self.run_consumers(
+            [Consumer(self, queue, handler, made, payload_kind(handler))], signals=made.signals
+        )
 
     async def consume_batches(
         self,
@@ -333,7 +350,7 @@ class Client:
         """
         made = Options.in_batches(options)
         consumer = Consumer(self, queue, handler, made, payload_kind(handler), whole=True)
-        return await self._run([consumer], signals=made.signals)
+        return await self.run_consumers([consumer], signals=made.signals)
 
     def messages(self, queue: str, *, data: type[T] | None = None, **options: Unpack[ConsumeOptions]) -> Stream[T]:
         """Messages to iterate over: `async for message in q.messages("orders"): ...`.
@@ -359,7 +376,7 @@ class Client:
         if not self._consumers:
             raise InvalidRequest("consumers", "there is nothing to run: register handlers with @q.consumer(...)")
         made = [make() for make in self._consumers]
-        await self._run(made, signals=signals)
+        await self.run_consumers(made, signals=signals)
         return [consumer.consumed for consumer in made]
 
     def stop(self) -> None:
@@ -367,7 +384,7 @@ class Client:
         for part in list(self.running):
             part.stop()
 
-    async def _run(self, consumers: Sequence[Consumer], *, signals: bool) -> Consumed:
+    async def run_consumers(self, consumers: Sequence[Consumer], *, signals: bool) -> Consumed:
         """Run consumers side by side; when one ends with an error the others are stopped as by `stop`."""
         self.transport.attend()
         self.running.update(consumers)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from queen.client.failure import error_text, report
 from queen.client.held import Held
-from queen.client.message import Delivered, HandBack, Message, Outcome, Reject, handling
+from queen.client.message import Delivered, Ending, GiveUp, HandBack, Message, Outcome, Reject, TryAgain, handling
 from queen.client.options import Options
 from queen.client.push import require_name
 from queen.client.work import Function, Work
@@ -222,28 +222,40 @@ class Consumer:
 
     async def _outcome(self, held: Held, message: Delivered[Any]) -> bool:
         """Work on one message and tell what became of it; whether the next one may follow."""
-        trouble = await self._attempt(message)
-        if trouble is None:
-            self.consumed.handled += 1
-            held.complete(message)
-            await held.acknowledge()
-            return True
-        if isinstance(trouble, HandBack) and trouble.delay:
-            await held.hand_back(trouble.delay)
-            return False
-        acked = await held.settle([self._verdict(message, trouble)])
-        if not isinstance(trouble, HandBack):
-            report([message], trouble, acked)
-        return bool(acked) and acked[0].ok and not acked[0].released
-
-    async def _attempt(self, message: Delivered[Any]) -> Exception | None:
         try:
             _ = message.data
             with handling(message):
-                await self._handler.call(message)
-        except Exception as error:  # noqa: BLE001 - whatever the handler raises is the message's outcome
-            return error
-        return None
+                told = await self._handler.call(message)
+        except Exception as trouble:  # noqa: BLE001 - whatever the handler raises is the message's outcome
+            return await self._failure(held, message, trouble)
+        if isinstance(told, Ending):
+            if told.pushes and not await held.commit(message, told.pushes):
+                return False
+            if told.remove:
+                await held.remove(message)
+            self.consumed.handled += 1
+            return True
+        self.consumed.handled += 1
+        held.complete(message)
+        await held.acknowledge()
+        return True
+
+    async def _failure(self, held: Held, message: Delivered[Any], trouble: Exception) -> bool:
+        if isinstance(trouble, HandBack) and trouble.delay:
+            await held.hand_back(trouble.delay)
+            return False
+        if isinstance(trouble, TryAgain):
+            self.consumed.failed += 1
+            if trouble.pushes:
+                return await held.commit(message, trouble.pushes)
+            await held.hand_back(trouble.delay, failed=True)
+            return False
+        acked = await held.settle([self._verdict(message, trouble)])
+        if isinstance(trouble, GiveUp) and trouble.pushes and acked and acked[0].ok:
+            await self._client.push_prepared(trouble.pushes, 0)
+        if not isinstance(trouble, HandBack):
+            report([message], cause_of(trouble), acked)
+        return bool(acked) and acked[0].ok and not acked[0].released
 
     async def _batch(self, held: Held, messages: list[Message[Any]]) -> None:
         """All messages of a pop in one call: they succeed or fail together, unless it tells them apart."""
@@ -272,4 +284,9 @@ class Consumer:
         if isinstance(trouble, HandBack):
             return Outcome(message, "retry", str(trouble))
         self.consumed.failed += 1
-        return Outcome(message, "dlq" if isinstance(trouble, Reject) else "failed", error_text(trouble))
+        return Outcome(message, "dlq" if isinstance(trouble, Reject) else "failed", error_text(cause_of(trouble)))
+
+
+def cause_of(trouble: Exception) -> Exception:
+    """What a handler raised, below what became of it."""
+    return trouble.error if isinstance(trouble, GiveUp | TryAgain) else trouble

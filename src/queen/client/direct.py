@@ -48,6 +48,7 @@ from queen.model import (
     Redriven,
     Renewal,
     SeekResult,
+    Standing,
 )
 from queen.sql import query
 
@@ -158,9 +159,19 @@ class DirectTransport:
         """Extend leases."""
         return await self.engine.renew(leases, seconds)
 
-    async def release(self, leases: Sequence[UUID], delay: float) -> list[int]:
+    async def release(self, leases: Sequence[UUID], delay: float, *, failed: bool = False) -> list[int]:
         """Hand leases back."""
-        return await self.engine.release(leases, round(delay * 1000))
+        return await self.engine.release(leases, round(delay * 1000), failed=failed)
+
+    async def remove(self, message: Message) -> bool:
+        """Remove a message, whoever has it."""
+        return await self.engine.delete_message(message.partition_id, message.transaction_id)
+
+    async def cancel(
+        self, queue: str, partition: str, message_id: UUID, transaction_id: str, *, look: bool
+    ) -> Standing:
+        """Where a message stands; remove it when nobody has begun it, unless only to look."""
+        return await self.engine.cancel_message(queue, partition, message_id, transaction_id, look=look)
 
     async def transaction(self, pushes: Sequence[NewMessage], acks: Sequence[Ack]) -> Committed:
         """Pushes and acks in one commit."""

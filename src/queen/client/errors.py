@@ -7,6 +7,7 @@ QueenError
 │  ├─ NotAuthenticated     NOT_AUTHENTICATED    401
 │  ├─ NotAllowed           NOT_ALLOWED          403
 │  └─ PayloadTooLarge      PAYLOAD_TOO_LARGE    413
+├─ TaskFailed              TASK_FAILED          the task whose result was asked for is a dead letter
 └─ TransportError          TRANSPORT            no broker could be reached, or none answered in time
    └─ AnswerLost           ANSWER_LOST          sent, but whether it was carried out is not known
 ```
@@ -22,8 +23,8 @@ from queen.errors import Backpressure, InternalError, InvalidRequest, QueenError
 from queen.model import Acked
 
 __all__ = [
-    "AnswerLost", "DecodeError", "NotAllowed", "NotAuthenticated", "PayloadTooLarge", "RolledBack", "TransportError",
-    "from_answer",
+    "AnswerLost", "DecodeError", "NotAllowed", "NotAuthenticated", "PayloadTooLarge", "RolledBack", "TaskFailed",
+    "TransportError", "from_answer",
 ]  # fmt: skip
 
 
@@ -52,6 +53,12 @@ class PayloadTooLarge(RequestError):
 
     code = "PAYLOAD_TOO_LARGE"
     status = 413
+
+
+class TaskFailed(QueenError):
+    """The task whose result was asked for has failed for good; the message is its error with the traceback."""
+
+    code = "TASK_FAILED"
 
 
 class TransportError(QueenError):

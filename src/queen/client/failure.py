@@ -26,10 +26,19 @@ def error_text(error: BaseException) -> str:
     return f"{text[: _LONGEST // 2]}\n... {len(text) - _LONGEST} characters cut ...\n{text[-_LONGEST // 2 :]}"
 
 
-def report(messages: Sequence[Delivered[Any]], error: BaseException, acked: Sequence[Acked]) -> None:
+def report(
+    messages: Sequence[Delivered[Any]],
+    error: BaseException,
+    acked: Sequence[Acked] = (),
+    *,
+    delay: float | None = None,
+    attempt: int | None = None,
+) -> None:
     """One warning with where, which attempt, what comes next, and the traceback."""
     first = messages[0]
-    if not acked or not all(one.ok for one in acked):
+    if delay is not None:
+        what = f"it is tried again in {delay:.1f} s"
+    elif not acked or not all(one.ok for one in acked):
         what = "its lease was lost meanwhile, so it is delivered again"
     elif all(one.dead_letter for one in acked):
         what = "it is a dead letter now" if len(messages) == 1 else "they are dead letters now"
@@ -41,7 +50,7 @@ def report(messages: Sequence[Delivered[Any]], error: BaseException, acked: Sequ
         first.queue,
         first.partition,
         which,
-        first.retry_count + 1,
+        attempt or first.retry_count + 1,
         first.group,
         what,
         exc_info=(type(error), error, _of_the_caller(error)),

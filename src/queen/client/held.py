@@ -13,8 +13,8 @@ from uuid import UUID
 from queen.client.message import Delivered, Outcome
 from queen.client.retry import Retry
 from queen.client.transport import Transport
-from queen.errors import QueenError
-from queen.model import Acked
+from queen.errors import QueenError, RequestError
+from queen.model import Acked, NewMessage
 
 _log = logging.getLogger("queen.client")
 
@@ -110,13 +110,30 @@ class Held:
                 self._finish(partition, outcome.message.transaction_id)
         return acked
 
-    async def hand_back(self, delay: float = 0.0) -> None:
-        """Give what is left of the lease to others."""
+    async def commit(self, message: Delivered[Any], pushes: Sequence[NewMessage]) -> bool:
+        """This message is done, and these are pushed, together; whether it happened."""
+        acks = [message.completed().ack()] if self._id is not None else []
+        try:
+            await self._retry.run(lambda: self._transport.transaction(pushes, acks), repeatable=False)
+        except RequestError as error:
+            _log.warning("%s/%s: its end could not be committed: %s", message.queue, message.partition, error)
+            self._lose(message.raw.partition_id)
+            return False
+        self._finish(message.raw.partition_id, message.transaction_id)
+        return True
+
+    async def remove(self, message: Delivered[Any]) -> None:
+        """This message is done and is not kept."""
+        await self._retry.run(lambda: self._transport.remove(message.raw))
+        self._finish(message.raw.partition_id, message.transaction_id)
+
+    async def hand_back(self, delay: float = 0.0, *, failed: bool = False) -> None:
+        """Give what is left of the lease to others; `failed` counts a retry for the first of it."""
         if not self._open or self._id is None or self.lost:
             return
         self._open.clear()
         lease = self._id
-        await self._retry.run(lambda: self._transport.release([lease], delay))
+        await self._retry.run(lambda: self._transport.release([lease], delay, failed=failed))
 
     def _finish(self, partition: int, transaction_id: str) -> None:
         if self._open.get(partition) == transaction_id:

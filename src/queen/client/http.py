@@ -26,7 +26,8 @@ from queen.client.wire import (
 )
 from queen.engine import Committed
 from queen.errors import InvalidRequest, MessageNotFound
-from queen.model import QUEUE_MODE, Ack, Acked, Message, NewMessage, PopRequest, Pushed, Renewal
+from queen.ids import to_wire
+from queen.model import QUEUE_MODE, Ack, Acked, Message, NewMessage, PopRequest, Pushed, Renewal, Standing
 
 T = TypeVar("T")
 # Nothing was sent yet: another broker may be asked at once.
@@ -224,14 +225,34 @@ class HttpVerbs(HttpCalls):
             found.append(Renewal(renewed=one.renewed, expires_at=one.new_expires_at))
         return found
 
-    async def release(self, leases: Sequence[UUID], delay: float) -> list[int]:
+    async def release(self, leases: Sequence[UUID], delay: float, *, failed: bool = False) -> list[int]:
         """Hand leases back."""
         found: list[int] = []
         for lease in leases:
-            body = {"leaseId": str(lease), "delayMs": round(delay * 1000)}
+            body = {"leaseId": str(lease), "delayMs": round(delay * 1000), "failed": failed}
             one = await self.call("POST", "/api/v1/nack", Released, body=body) or Released()
             found.append(one.released)
         return found
+
+    async def remove(self, message: Message) -> bool:
+        """Remove a message, whoever has it."""
+        place = f"{to_wire('partition', message.partition_id)}/{quote(message.transaction_id, safe='')}"
+        answer = await self.call("DELETE", f"/api/v1/messages/{place}", Recorded)
+        return answer is not None and answer.success
+
+    async def cancel(
+        self, queue: str, partition: str, message_id: UUID, transaction_id: str, *, look: bool
+    ) -> Standing:
+        """Where a message stands; remove it when nobody has begun it, unless only to look."""
+        body = {
+            "queue": queue,
+            "partition": partition,
+            "id": message_id,
+            "transactionId": transaction_id,
+            "look": look,
+        }
+        answer = await self.call("POST", "/api/v1/messages/cancel", Cancelled, body=body)
+        return "unknown" if answer is None else answer.state
 
     async def transaction(self, pushes: Sequence[NewMessage], acks: Sequence[Ack]) -> Committed:
         """Pushes and acks in one commit."""
@@ -281,6 +302,12 @@ class Released(Wire):
     """How many partitions a lease gave back."""
 
     released: int = 0
+
+
+class Cancelled(Wire):
+    """Where a message stood."""
+
+    state: Standing
 
 
 class Recorded(Wire):

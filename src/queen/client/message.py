@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from dataclasses import dataclass
@@ -106,6 +106,13 @@ class Delivered(Generic[T]):
         return self.raw.delivery_count
 
     @property
+    def client(self) -> Any:
+        """The client it came from, to push with from a handler."""
+        if self._client is None:
+            raise RuntimeError("this message was copied from another process: it has no client here")
+        return self._client
+
+    @property
     def lease_id(self) -> UUID | None:
         """The lease it is held under; None when it was acknowledged at delivery."""
         return self.raw.lease_id
@@ -183,6 +190,33 @@ class HandBack(Exception):
         self.delay = delay
 
 
+class TryAgain(Exception):
+    """An attempt failed with `error`: again after `delay` seconds, in order; or as `pushes`, if there are any."""
+
+    def __init__(self, error: Exception, delay: float, pushes: Sequence[model.NewMessage] = ()) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.delay = delay
+        self.pushes = pushes
+
+
+class GiveUp(Reject):
+    """The last attempt failed with `error`: a dead letter; `pushes` are pushed with it."""
+
+    def __init__(self, error: Exception, pushes: Sequence[model.NewMessage] = ()) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.pushes = pushes
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a handler may return: pushes that commit with its message, and whether the message is to be removed."""
+
+    pushes: Sequence[model.NewMessage] = ()
+    remove: bool = False
+
+
 _handled: ContextVar[Delivered[Any] | None] = ContextVar("queen_handled", default=None)
 
 
@@ -194,6 +228,14 @@ def handling(message: Delivered[Any]) -> Iterator[None]:
         yield
     finally:
         _handled.reset(token)
+
+
+def message_of() -> Any:
+    """The message being handled here."""
+    found = _handled.get()
+    if found is None:
+        raise RuntimeError("no message is being handled here")
+    return found
 
 
 def follow(message: Delivered[Any] | None) -> None:

@@ -25,12 +25,12 @@ class Work:
         self._function = function
         self._threads = None if _is_asynchronous(function) else ThreadPoolExecutor(threads, "queen-handler")
 
-    async def call(self, argument: object) -> Any:
+    async def call(self, *arguments: object, **named: object) -> Any:
         """What the function returns; whatever it raises is raised as an Exception."""
         if self._threads is None:
-            result = self._function(argument)
+            result = self._function(*arguments, **named)
         else:
-            result = await self._on_thread(argument)
+            result = await self._on_thread(functools.partial(self._function, *arguments, **named))
         try:
             if inspect.isawaitable(result):
                 result = await result
@@ -48,10 +48,10 @@ class Work:
         if self._threads is not None:
             self._threads.shutdown(wait=False)
 
-    async def _on_thread(self, argument: object) -> Any:
+    async def _on_thread(self, call: Callable[[], Any]) -> Any:
         context = contextvars.copy_context()
         loop = asyncio.get_running_loop()
-        result, error = await loop.run_in_executor(self._threads, context.run, _outcome, self._function, argument)
+        result, error = await loop.run_in_executor(self._threads, context.run, _outcome, call)
         if error is not None:
             raise error
         return result
@@ -69,15 +69,20 @@ def name_of(function: Function) -> str:
     return name
 
 
+def require_function(function: Function) -> None:
+    """Refuse what does nothing when it is called."""
+    if not callable(function):
+        raise TypeError(f"the handler must be a function that takes the message, not {function!r}")
+    if any(inspect.isgeneratorfunction(part) or inspect.isasyncgenfunction(part) for part in _parts(function)):
+        raise TypeError(_GENERATOR.format(name_of(function)))
+
+
 def payload_kind(function: Function) -> Any:
     """The `Order` of a handler of `Message[Order]` or `list[Message[Order]]`; Any when it does not say.
 
     Raises TypeError for what cannot handle a message.
     """
-    if not callable(function):
-        raise TypeError(f"the handler must be a function that takes the message, not {function!r}")
-    if any(inspect.isgeneratorfunction(part) or inspect.isasyncgenfunction(part) for part in _parts(function)):
-        raise TypeError(_GENERATOR.format(name_of(function)))
+    require_function(function)
     try:
         parameters = list(inspect.signature(function).parameters)
     except ValueError:  # a function of C that does not tell
@@ -112,9 +117,9 @@ def _is_asynchronous(function: Function) -> bool:
     return any(inspect.iscoroutinefunction(part) for part in _parts(function))
 
 
-def _outcome(function: Function, argument: object) -> tuple[Any, Exception | None]:
+def _outcome(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
     """A result or an error, because a StopIteration cannot pass through a future."""
     try:
-        return function(argument), None
+        return call(), None
     except Exception as error:  # noqa: BLE001 - raised again where the result is awaited
         return None, error

@@ -24,7 +24,7 @@ from queen.engine.push import Pusher
 from queen.engine.queues import Queues
 from queen.engine.transaction import Committed, RolledBack, Transactor
 from queen.engine.wake import Wake
-from queen.model import Ack, Acked, LeaseAck, Message, NewMessage, PopRequest, Pushed, Renewal
+from queen.model import Ack, Acked, LeaseAck, Message, NewMessage, PopRequest, Pushed, Renewal, Standing
 from queen.sql import query
 
 if TYPE_CHECKING:
@@ -139,9 +139,9 @@ class Engine:
         """Let leases live at least `seconds` longer."""
         return await self._acker.renew(leases, seconds)
 
-    async def release(self, leases: Sequence[UUID], delay_ms: int = 0) -> list[int]:
-        """Hand leases back; their messages are delivered again, uncounted."""
-        return await self._acker.release(leases, delay_ms)
+    async def release(self, leases: Sequence[UUID], delay_ms: int = 0, *, failed: bool = False) -> list[int]:
+        """Hand leases back; their messages are delivered again, uncounted unless `failed`."""
+        return await self._acker.release(leases, delay_ms, failed=failed)
 
     async def transaction(
         self,
@@ -164,6 +164,16 @@ class Engine:
         return bool(
             (await self.database.fetchrow(query("engine/delete_message"), partition_id, transaction_id))["existed"]
         )
+
+    async def cancel_message(
+        self, queue: str, partition: str, message_id: UUID, transaction_id: str, *, look: bool = False
+    ) -> Standing:
+        """Where a message stands; one that is scheduled or waits is removed, unless only to `look`."""
+        row = await self.database.fetchrow(
+            query("engine/cancel_message"), queue, partition, message_id, transaction_id, look
+        )
+        found: Standing = row["state"]
+        return found
 
     async def horizon(self) -> int:
         """X such that every message with `pos` < X is committed and none below it will appear."""

@@ -96,11 +96,13 @@ class Acker:
         rows = await self._database.fetch(query("engine/renew_leases"), list(leases), seconds)
         return [Renewal(renewed=row["renewed"], expires_at=row["expires_at"]) for row in rows]
 
-    async def release(self, leases: Sequence[UUID], delay_ms: int = 0) -> list[int]:
-        """Hand leases back, uncounted; returns how many partitions each held."""
+    async def release(self, leases: Sequence[UUID], delay_ms: int = 0, *, failed: bool = False) -> list[int]:
+        """Hand leases back, uncounted unless `failed`; returns how many partitions each held."""
         if not 0 <= delay_ms <= 86_400_000:
             raise errors.InvalidRequest("delay_ms", "delayMs must be between 0 and 86400000")
-        rows = await self._database.fetch(query("engine/release"), list(leases), delay_ms)
+        rows = await self._database.fetch(
+            query("engine/fail_leases" if failed else "engine/release"), list(leases), delay_ms
+        )
         for row in rows:
             for queue_id in row["queue_ids"]:
                 self._wake.ready(None, queue_id)

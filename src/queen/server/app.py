@@ -54,6 +54,7 @@ MODULES: Final = (
     "queues",
     "options",
     "messages",
+    "cancel",
     "dead_letters",
     "consumer_groups",
     "traces",

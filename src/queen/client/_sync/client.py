@@ -22,7 +22,7 @@ from queen.client.options import BatchOptions, ConsumeOptions
 from queen.client.portal import Portal
 from queen.client.push import Push
 from queen.client.status import Traced
-from queen.model import DEFAULT_PARTITION, QUEUE_MODE, Acked, AckStatus, Pushed
+from queen.model import DEFAULT_PARTITION, QUEUE_MODE, Acked, AckStatus, Pushed, Standing
 
 T = TypeVar("T")
 Start = Literal["all", "new"] | datetime
@@ -254,6 +254,19 @@ class Client:
     def renew(self, messages: Messages, seconds: int = 60) -> datetime | None:
         """Keep the lease of messages for at least `seconds` more; raises LeaseLost when it is gone."""
         result: datetime | None = self._portal.run(self._inner.renew(messages, seconds))
+        return result
+
+    def cancel(self, pushed: Pushed) -> bool:
+        """Take back a message that was pushed and that nobody has begun; tells whether it was in time.
+
+        One that is scheduled or waits is removed for every group. One that is being worked on goes on.
+        """
+        result: bool = self._portal.run(self._inner.cancel(pushed))
+        return result
+
+    def standing(self, pushed: Pushed, *, cancel: bool = False) -> Standing:
+        """Where a pushed message stands: scheduled, waiting, running, done, dead, or unknown."""
+        result: Standing = self._portal.run(self._inner.standing(pushed, cancel=cancel))
         return result
 
     def transaction(self) -> Transaction:

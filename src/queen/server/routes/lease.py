@@ -31,10 +31,11 @@ class Extended(Wire):
 
 
 class Nack(Wire):
-    """A lease to hand back, and for how long its messages stay hidden."""
+    """A lease to hand back, for how long its messages stay hidden, and whether they failed."""
 
     lease_id: str
     delay_ms: int = 0
+    failed: bool = False
 
 
 class Nacked(Wire):
@@ -64,10 +65,10 @@ async def extend(request: Request) -> Response:
 
 
 async def nack(request: Request) -> Response:
-    """Hand a lease back: its messages are delivered again, uncounted."""
+    """Hand a lease back: its messages are delivered again, uncounted unless they failed."""
     body: Nack = DECODE_NACK(request.body)
     lease = _lease(body.lease_id)
-    (released,) = await request.engine.release([lease or UUID(int=0)], body.delay_ms)
+    (released,) = await request.engine.release([lease or UUID(int=0)], body.delay_ms, failed=body.failed)
     return answer(Nacked(released > 0, released, None if released else _ENDED))
 
 
