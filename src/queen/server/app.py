@@ -67,7 +67,6 @@ MODULES: Final = (
     "analytics",
     "workflows",
     "live",
-    "page",
 )
 _PREFLIGHT: Final = (
     (b"access-control-allow-methods", b"GET, POST, PUT, DELETE, OPTIONS"),
@@ -79,7 +78,8 @@ _ID_LENGTH: Final = 128
 
 def gather() -> list[Route]:
     """The routes of all modules."""
-    return [route for name in MODULES for route in import_module(f"queen.server.routes.{name}").ROUTES]
+    modules = [*(f"queen.server.routes.{name}" for name in MODULES), "queen.dashboard.routes"]
+    return [route for name in modules for route in import_module(name).ROUTES]
 
 
 class App:

@@ -11,6 +11,7 @@ import structlog
 
 from queen import __version__, errors
 from queen.config import Settings
+from queen.dashboard.look import Looker
 from queen.db import migrate
 from queen.db.pool import Database, PoolOptions, translate
 from queen.engine import Engine, KeyRing
@@ -60,6 +61,7 @@ class Broker:
         self.gauges = Gauges(self)
         self.live = Live(self.engine.database)
         self.samples = Samples(self.engine.database)
+        self.looker = Looker(self.engine.database)
         self.auth = Authenticator(settings)
         self.buffer = Buffer(
             settings.buffer_path,
@@ -103,6 +105,7 @@ class Broker:
         """Stop and let go of everything."""
         await self.samples.stop()
         await self.live.stop()
+        await self.looker.stop()
         await self.services.stop()
         await self.watch.stop()
         self.metrics.publish()

@@ -1,0 +1,49 @@
+"""Every address of the dashboard."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from queen import errors
+from queen.dashboard.acts import acted, asked
+from queen.dashboard.live import pages
+from queen.dashboard.login import login, logout
+from queen.dashboard.overview import overview
+from queen.server.request import Request
+from queen.server.routing import Query, Route
+from queen.server.wire import Response
+
+_MEDIA: Final = {"css": b"text/css; charset=utf-8", "js": b"text/javascript; charset=utf-8", "svg": b"image/svg+xml"}
+_KEEP: Final = ((b"cache-control", b"public, max-age=300"), (b"x-content-type-options", b"nosniff"))
+_FORMAT: Final = (Query("format", description="json for the same as JSON."),)
+
+
+async def asset(request: Request) -> Response:
+    """A file of the dashboard."""
+    (name,) = request.params
+    if name not in _assets():
+        raise errors.MessageNotFound("there is no such file")
+    return Response(200, _assets()[name], _MEDIA[name.rpartition(".")[2]], _KEEP)
+
+
+@cache
+def _assets() -> dict[str, bytes]:
+    folder = files("queen.dashboard").joinpath("static")
+    return {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.name.rpartition(".")[2] in _MEDIA}
+
+
+PAGES: Final = {
+    "/": overview,
+}
+
+ROUTES: Final = [
+    *(Route("GET", path, call, role="public", own=True, listed=False, query=_FORMAT) for path, call in PAGES.items()),
+    Route("GET", "/ask/:what", asked, role="public", own=True, listed=False),
+    Route("POST", "/act/:what", acted, role="public", own=True, listed=False),
+    Route("POST", "/login", login, role="public", own=True, listed=False),
+    Route("POST", "/logout", logout, role="public", own=True, listed=False),
+    Route("WS", "/ws/pages", pages, role="public", own=True, listed=False),
+    Route("GET", "/static/:file", asset, role="public", listed=False),
+]

@@ -1,0 +1,112 @@
+"""Numbers and times as people say them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+
+_THIN: Final = "\N{NARROW NO-BREAK SPACE}"
+_NB: Final = "\N{NO-BREAK SPACE}"
+_UNITS: Final = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
+QUEUE_MODE_NAME: Final = "queue mode"
+
+
+def count(number: float | None) -> str:
+    """A whole number, thousands apart."""
+    return "–" if number is None else f"{round(number):,}".replace(",", _THIN)
+
+
+def number(value: float | None) -> str:
+    """A number with as many digits as say something."""
+    if value is None:
+        return "–"
+    if value == 0 or value >= 100:
+        return count(value)
+    return f"{value:.2g}" if value < 1 else f"{value:.1f}".removesuffix(".0")
+
+
+def span(seconds: float | None) -> str:
+    """A stretch of time in its two largest units: `3 h 48 min`."""
+    if seconds is None:
+        return "–"
+    if seconds < 1:
+        return f"{round(seconds * 1000)}{_NB}ms" if seconds > 0 else f"0{_NB}s"
+    for unit, length, part, part_length in _UNITS:
+        if seconds >= length:
+            whole, rest = divmod(int(seconds), length)
+            rest //= part_length
+            return f"{whole}{_NB}{unit}" + (f"{_NB}{rest}{_NB}{part}" if rest else "")
+    return f"{seconds:.0f}{_NB}s"
+
+
+def ago(time: datetime | None, now: datetime | None = None) -> Markup:
+    """How long ago, or in how long, with the absolute time in its tooltip."""
+    if time is None:
+        return Markup("–")
+    seconds = ((now or datetime.now(UTC)) - time).total_seconds()
+    words = "now" if abs(seconds) < 1 else f"{span(seconds)} ago" if seconds > 0 else f"in {span(-seconds)}"
+    return stamped(time, words)
+
+
+def clock(time: datetime | None) -> Markup:
+    """The time of day to the second, with the whole of it in its tooltip."""
+    return Markup("–") if time is None else stamped(time, f"{time.astimezone(UTC):%H:%M:%S}")
+
+
+def stamped(time: datetime, words: str) -> Markup:
+    """Words about a time, the time itself in their tooltip."""
+    at = time.astimezone(UTC)
+    shown = f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d} UTC"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(at.isoformat(), shown, words)
+
+
+def size(octets: float | None) -> str:
+    """An amount of memory or disk."""
+    if octets is None:
+        return "–"
+    for unit, length in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if octets >= length:
+            return f"{number(octets / length)}{_NB}{unit}"
+    return f"{octets:.0f}{_NB}B"
+
+
+def plural(amount: float, one: str, many: str | None = None) -> str:
+    """An amount with its noun: `1 message`, `2 messages`."""
+    return f"{count(amount)}{_NB}{one if amount == 1 else many or one + 's'}"
+
+
+def group_name(group: str) -> str:
+    """A group's name; queue mode has none of its own."""
+    return QUEUE_MODE_NAME if group == "__QUEUE_MODE__" else group
+
+
+def url(path: str, **query: object) -> str:
+    """The relative address of a page."""
+    given = {name: value for name, value in query.items() if value is not None}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def pretty(text: str | None) -> str:
+    """JSON text with line breaks; what is no JSON stays as it is."""
+    if text is None:
+        return ""
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return text
+
+
+FILTERS: Final[dict[str, Any]] = {
+    "count": count,
+    "number": number,
+    "span": span,
+    "ago": ago,
+    "clock": clock,
+    "size": size,
+    "group": group_name,
+    "pretty": pretty,
+}

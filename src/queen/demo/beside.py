@@ -1,0 +1,84 @@
+"""The shop beside a broker: a week of history once, then live orders for as long as the broker runs."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from itertools import count
+from multiprocessing import get_context, parent_process
+from typing import Final
+
+import httpx2
+
+from queen.client.connect import connect
+from queen.client.direct import DirectTransport
+from queen.config import Settings
+from queen.demo.history import make_history
+from queen.demo.live import Shop
+from queen.demo.storing import store
+from queen.errors import InvalidRequest, QueenError
+
+MESSAGES: Final = 20_000
+DAYS: Final = 7.0
+RATE: Final = 4.0
+ROUND: Final = 600.0
+_PATIENCE: Final = 60.0
+_PAUSE: Final = 0.5
+_FAILED_PAUSE: Final = 5.0
+
+
+@contextmanager
+def shop_beside(settings: Settings) -> Iterator[None]:
+    """Run the shop in a process of its own while the block runs a broker with these settings."""
+    shop = get_context("spawn").Process(target=live, args=(settings,), name="queen-demo", daemon=True)
+    shop.start()
+    try:
+        yield
+    finally:
+        shop.terminate()
+        shop.join(10)
+
+
+def live(settings: Settings) -> None:
+    """The life of the shop's process; it ends with the broker's."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_live(settings))
+
+
+async def _live(settings: Settings) -> None:
+    work = asyncio.create_task(_work(settings))
+    parent = parent_process()
+    while parent is not None and parent.is_alive() and not work.done():
+        await asyncio.wait((work,), timeout=1.0)
+    work.cancel()
+    with suppress(asyncio.CancelledError):
+        await work
+
+
+async def _work(settings: Settings) -> None:
+    address = f"http://{'127.0.0.1' if settings.host == '0.0.0.0' else settings.host}:{settings.port}"  # noqa: S104
+    await _until_it_answers(address)
+    with suppress(InvalidRequest):  # there is a history already
+        async with connect(settings.database_url, data_dir=settings.data_dir) as client:
+            assert isinstance(client.transport, DirectTransport)
+            history = make_history(MESSAGES, DAYS, seed=1, until=datetime.now(UTC), plain=False)
+            await store(client.transport.engine, history, "")
+    for number in count(2):
+        try:
+            async with connect(address) as client:
+                await Shop(client, seed=number, plain=False, prefix="").run(RATE, ROUND)
+        except QueenError:
+            await asyncio.sleep(_FAILED_PAUSE)
+
+
+async def _until_it_answers(address: str) -> None:
+    async with asyncio.timeout(_PATIENCE), httpx2.AsyncClient(base_url=address, timeout=5) as client:
+        while True:
+            with suppress(httpx2.HTTPError):
+                if (await client.get("/health")).status_code == 200:
+                    return
+            await asyncio.sleep(_PAUSE)
