@@ -46,7 +46,7 @@ lint: $(STAMP)-test     ## style, types and import contracts
 	$(BIN)/lint-imports
 
 test: $(STAMP)-test $(QUEEN_MQ)/.stamp  ## everything CI runs
-	@scripts/install-debian pgbouncer:pgbouncer curl:curl
+	@scripts/install-debian pgbouncer:pgbouncer curl:curl chromium:chromium
 	@$(MAKE) --no-print-directory lint
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not scale and not measure"
 	QUEEN_TEST_PG_MAJOR=16 $(PYTEST) -n $(WORKERS) --dist worksteal -m "not scale and not measure" $(ON_16)

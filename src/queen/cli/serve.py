@@ -32,11 +32,7 @@ def command(file: Path | None, demo: bool, **flags: Any) -> None:  # noqa: FBT00
     answered at once, what is under way is finished.
     """
     settings = config.load(file, flags=flags)
-    if demo:
-        served = _serve_demo(settings, chosen=flags["data_dir"] is not None)
-    else:
-        served = serve(settings)
-    if not served:
+    if not (_serve_demo(settings, chosen=flags["data_dir"] is not None) if demo else serve(settings)):
         raise SystemExit(1)
 
 

@@ -1,4 +1,4 @@
-"""Acts: what a page can change. Each says what it did, is noted in the audit log, and offers a way back if there is one."""
+"""Acts: what a page can change. Each says what it did, is noted in the audit log, and offers undo where it can."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Undo:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What an act did. `page` is where to look next; `part` a fragment to show in place of the form, instead of a notice."""
+    """What an act did. `page` is where to look next; `part` a fragment to show in place of the form, not a notice."""
 
     text: str
     queue: str | None = None

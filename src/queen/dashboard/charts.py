@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Final
 
 from markupsafe import Markup
@@ -67,7 +68,7 @@ def from_rows(rows: Sequence[Row], chosen: str, now: datetime) -> Series:
 def from_samples(samples: Sequence[Sample], now: float) -> Series:
     """A series of the looks taken lately, for the shortest range."""
     series = Series(at=[], pushed=[], done=[], failed=[], waiting=[], oldest=[])
-    for earlier, later in zip(samples, samples[1:], strict=False):
+    for earlier, later in pairwise(samples):
         if later.at < now - RANGES["5m"][1] or later.at <= earlier.at:
             continue
         seconds, gap = later.at - earlier.at, later.at - earlier.at > 30

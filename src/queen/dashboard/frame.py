@@ -24,8 +24,10 @@ from queen.server.wire import HTML, Response, Wire, answer, refuse
 GUARD: Final = (
     (
         b"content-security-policy",
-        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        b"form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+        (
+            b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+            b"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+        ),
     ),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"same-origin"),
@@ -100,6 +102,8 @@ class Visit:
 
 
 Page = Callable[[Visit], Awaitable[Wire]]
+Serve = Callable[[Request], Awaitable[Response]]
+Headers = tuple[tuple[bytes, bytes], ...]
 
 
 def page(
@@ -107,7 +111,7 @@ def page(
 ) -> Callable[[Page], Callable[[Request], Awaitable[Response]]]:
     """Make a route of a function that gathers what a page shows; `wide`: it is about more than one queue's things."""
 
-    def wrap(gather: Page) -> Callable[[Request], Awaitable[Response]]:
+    def wrap(gather: Page) -> Serve:
         async def serve(request: Request) -> Response:
             key = _key(request)
             if (found := _kept(request, key)) is not None:
@@ -212,9 +216,7 @@ def problems_of(visit: Visit) -> list[Problem]:
     return [each for each in found if (visit.may("read") if each.queue is None else visit.sees(each.queue))]
 
 
-def fragment(
-    template: str, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = (), **values: Any
-) -> Response:
+def fragment(template: str, status: int = 200, headers: Headers = (), **values: Any) -> Response:
     """A part of a page."""
     text = environment().get_template(template).render(**values)
     return Response(status, text.encode(), HTML, (*GUARD, *headers))

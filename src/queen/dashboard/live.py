@@ -62,7 +62,8 @@ def _same_origin(request: Request) -> None:
 
 async def _tell(request: Request, send: Send) -> None:
     looker = request.broker.looker
-    told, told_at = _sign(await looker.latest(), up=request.broker.watch.up), time.monotonic()
+    told: int | None = None  # what came between the page and this connection is told first
+    told_at = time.monotonic()
     while True:
         await asyncio.sleep(max(PAUSE, looker.watchers * EACH))
         sign = _sign(await looker.latest(), up=request.broker.watch.up)

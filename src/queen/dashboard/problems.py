@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
 from queen.dashboard.look import GroupLook, Look, Minute, QueueLook, StuckLook
@@ -90,9 +91,7 @@ def _one_stuck(queue: QueueLook, lane: StuckLook, now: datetime, others: str) ->
         due = (lane.ready_at - now).total_seconds() if lane.ready_at else 0.0
         cause = f"failed {_times(lane.retry_count)}, next try {'in ' + span(due) if due > 1 else 'now'}"
     behind = f" · {plural(lane.waiting - 1, 'message')} behind it" if lane.waiting > 1 else ""
-    ask = url(
-        "ask/bury", partition=lane.partition_id, transaction=lane.transaction_id, group=lane.consumer_group, queue=queue.name
-    )  # fmt: skip
+    message = {"partition": lane.partition_id, "transaction": lane.transaction_id}
     return Problem(
         kind="stuck",
         severity="bad",
@@ -102,8 +101,8 @@ def _one_stuck(queue: QueueLook, lane: StuckLook, now: datetime, others: str) ->
         seconds=(now - lane.oldest_at).total_seconds(),
         queue=queue.name,
         action="Dead-letter it…",
-        link=url("message", partition=lane.partition_id, transaction=lane.transaction_id),
-        ask=ask,
+        link=url("message", **message),
+        ask=url("ask/bury", group=lane.consumer_group, queue=queue.name, **message),
     )
 
 
@@ -116,23 +115,23 @@ def _dead(look: Look, now: datetime) -> Iterator[Problem]:
         names = [look.queues[each].name for each in cluster.queue_ids if each in look.queues]
         if not cluster.lately or not names:
             continue
-        new = cluster.lately == cluster.dead_letters
-        since = cluster.first_failed_at if new else now - timedelta(hours=1)
-        before = (
-            "the first of its kind" if new else f"{plural(cluster.dead_letters, 'dead letter')} of this kind in all"
-        )
+        age = (now - cluster.first_failed_at).total_seconds()
+        earlier = (cluster.dead_letters - cluster.lately) / max(age / 3600 - 1, 1.0)
+        rising = cluster.lately > max(2 * earlier, 1)
+        before = f"{plural(cluster.dead_letters, 'dead letter')} of this kind in {span(age)}"
+        first = cluster.sample.splitlines()[0] if cluster.sample.strip() else "no error text"
+        groups = ", ".join(map(group_name, cluster.consumer_groups[:3]))
         yield Problem(
-            kind="rising",
-            severity="bad" if cluster.lately > 1 else "warn",
+            kind="rising" if rising else "failing",
+            severity="bad" if rising else "warn",
             subject=", ".join(names[:3]),
-            text=f"{plural(cluster.lately, 'dead letter')} in the last hour: {cluster.sample.splitlines()[0] if cluster.sample else 'no error text'}",
-            why=f"{before} {'since ' if new else 'since '}{cluster.first_failed_at.astimezone(UTC):%H:%M} UTC · group "
-            + ", ".join(map(group_name, cluster.consumer_groups[:3])),
-            seconds=(now - since).total_seconds(),
+            text=f"{plural(cluster.lately, 'dead letter')} in the last hour: {first[:200]}",
+            why=f"{before if cluster.lately < cluster.dead_letters else 'none of this kind before'} · group {groups}",
+            seconds=age,
             queue=names[0],
             action="Look at them",
             link=url("dead-letters", error=cluster.error),
-        )  # fmt: skip
+        )
 
 
 def _growing(look: Look) -> Iterator[Problem]:
@@ -140,7 +139,7 @@ def _growing(look: Look) -> Iterator[Problem]:
         minutes = look.pace.get(queue.id, [])[-GROWING_OVER:]
         if len(minutes) < 3 or queue.paused or queue.waiting < GROWING_LEAST:
             continue
-        if all(later.lag >= earlier.lag for earlier, later in zip(minutes, minutes[1:], strict=False)):
+        if all(later.lag >= earlier.lag for earlier, later in pairwise(minutes)):
             first, last = minutes[0], minutes[-1]
             if last.lag > first.lag * 1.1:
                 yield _one_growing(queue, minutes, look.groups_of(queue.id))
@@ -179,7 +178,8 @@ def _unused(look: Look, now: datetime) -> Iterator[Problem]:
                 severity="warn",
                 subject=queue.name,
                 text=f"nobody takes messages for {group_name(group.consumer_group)}",
-                why=f"{plural(group.waiting, 'message')} waiting in {plural(group.behind, 'partition')} · last done {span(idle)} ago",
+                why=f"{plural(group.waiting, 'message')} waiting in {plural(group.behind, 'partition')}"
+                f" · last done {span(idle)} ago",
                 seconds=min(waited, idle),
                 queue=queue.name,
                 action="Open group",

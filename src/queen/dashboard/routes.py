@@ -11,6 +11,7 @@ from queen.dashboard.acts import acted, asked
 from queen.dashboard.live import pages
 from queen.dashboard.login import login, logout
 from queen.dashboard.overview import overview
+from queen.dashboard.queues import heat, queue, queues
 from queen.server.request import Request
 from queen.server.routing import Query, Route
 from queen.server.wire import Response
@@ -36,6 +37,9 @@ def _assets() -> dict[str, bytes]:
 
 PAGES: Final = {
     "/": overview,
+    "/queues": queues,
+    "/queue": queue,
+    "/heat": heat,
 }
 
 ROUTES: Final = [

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 _THIN: Final = "\N{NARROW NO-BREAK SPACE}"
+_NONE: Final = "\N{EN DASH}"
 _NB: Final = "\N{NO-BREAK SPACE}"
 _UNITS: Final = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
 QUEUE_MODE_NAME: Final = "queue mode"
@@ -17,13 +18,13 @@ QUEUE_MODE_NAME: Final = "queue mode"
 
 def count(number: float | None) -> str:
     """A whole number, thousands apart."""
-    return "–" if number is None else f"{round(number):,}".replace(",", _THIN)
+    return _NONE if number is None else f"{round(number):,}".replace(",", _THIN)
 
 
 def number(value: float | None) -> str:
     """A number with as many digits as say something."""
     if value is None:
-        return "–"
+        return _NONE
     if value == 0 or value >= 100:
         return count(value)
     return f"{value:.2g}" if value < 1 else f"{value:.1f}".removesuffix(".0")
@@ -32,7 +33,7 @@ def number(value: float | None) -> str:
 def span(seconds: float | None) -> str:
     """A stretch of time in its two largest units: `3 h 48 min`."""
     if seconds is None:
-        return "–"
+        return _NONE
     if seconds < 1:
         return f"{round(seconds * 1000)}{_NB}ms" if seconds > 0 else f"0{_NB}s"
     for unit, length, part, part_length in _UNITS:
@@ -46,7 +47,7 @@ def span(seconds: float | None) -> str:
 def ago(time: datetime | None, now: datetime | None = None) -> Markup:
     """How long ago, or in how long, with the absolute time in its tooltip."""
     if time is None:
-        return Markup("–")
+        return escape(_NONE)
     seconds = ((now or datetime.now(UTC)) - time).total_seconds()
     words = "now" if abs(seconds) < 1 else f"{span(seconds)} ago" if seconds > 0 else f"in {span(-seconds)}"
     return stamped(time, words)
@@ -54,7 +55,7 @@ def ago(time: datetime | None, now: datetime | None = None) -> Markup:
 
 def clock(time: datetime | None) -> Markup:
     """The time of day to the second, with the whole of it in its tooltip."""
-    return Markup("–") if time is None else stamped(time, f"{time.astimezone(UTC):%H:%M:%S}")
+    return escape(_NONE) if time is None else stamped(time, f"{time.astimezone(UTC):%H:%M:%S}")
 
 
 def stamped(time: datetime, words: str) -> Markup:
@@ -67,7 +68,7 @@ def stamped(time: datetime, words: str) -> Markup:
 def size(octets: float | None) -> str:
     """An amount of memory or disk."""
     if octets is None:
-        return "–"
+        return _NONE
     for unit, length in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if octets >= length:
             return f"{number(octets / length)}{_NB}{unit}"

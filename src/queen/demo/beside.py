@@ -21,8 +21,8 @@ from queen.demo.live import Shop
 from queen.demo.storing import store
 from queen.errors import InvalidRequest, QueenError
 
-MESSAGES: Final = 20_000
-DAYS: Final = 7.0
+MESSAGES: Final = 30_000
+DAYS: Final = 1.0
 RATE: Final = 4.0
 ROUND: Final = 600.0
 _PATIENCE: Final = 60.0

@@ -151,6 +151,7 @@ function options(box, lines, data) {
   const tip = document.createElement("div");
   tip.className = "tip";
   tip.hidden = true;
+  const steps = unit === "s" ? [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 604800, 2592000] : undefined;
   const axis = { stroke: resolved("soft"), font: "11px system-ui, DejaVu Sans, sans-serif", ticks: { show: false } };
   return {
     width: Math.max(box.clientWidth, 120),
@@ -161,7 +162,7 @@ function options(box, lines, data) {
     scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
     axes: [
       { ...axis, grid: { show: false }, size: 22, space: 60, values: (u, marks) => marks.map((mark) => label(mark, u.scales.x.max - u.scales.x.min)) },
-      { ...axis, grid: { stroke: resolved("line"), width: 1 }, size: 58, space: 40, values: (_, marks) => marks.map((mark) => said(mark, unit)) },
+      { ...axis, grid: { stroke: resolved("line"), width: 1 }, size: 58, space: 34, incrs: steps, values: (_, marks) => marks.map((mark) => said(mark, unit)) },
     ],
     series: [{}, ...lines.map(([, kind], place) => ({
       stroke: resolved(kind),

@@ -1,0 +1,85 @@
+"""A populated broker for all browser tests of a worker process, and one browser per module of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
+
+from queen.demo.history import make_history
+from queen.demo.storing import store
+from queen.engine import Engine
+from tests.server.running import Running, run_broker
+from tests.support.postgres import TEMPLATE, Postgres
+from tests.support.programs import find_program
+
+MESSAGES = 3000
+expect.set_options(timeout=30_000)
+
+
+@pytest.fixture(scope="session")
+def shop(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A broker with the history of a shop; tests that change something keep to queues of their own."""
+    with (
+        postgres.scratch(TEMPLATE) as database,
+        ThreadPoolExecutor(1) as aside,  # a browser's own loop may run in this thread
+        run_broker(database, tmp_path_factory.mktemp("dashboard")) as running,
+    ):
+        aside.submit(asyncio.run, fill(database)).result(60)
+        yield running
+
+
+async def fill(database: str) -> None:
+    async with Engine.connect(database, listen=False) as engine:
+        history = make_history(MESSAGES, 0.2, seed=7, until=datetime.now(UTC), plain=False)
+        await store(engine, history, "")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium. Only for a module: while Playwright runs, no asyncio test can in this thread."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_program("chromium"), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Seen:
+    """What must not be there: errors on the console, requests to other hosts."""
+
+    host: str
+    found: list[str] = field(default_factory=list)
+    expected: tuple[str, ...] = ()
+
+    def console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and not any(each in message.text for each in self.expected):
+            self.found.append(f"{message.type}: {message.text}")
+
+    def request(self, request: Request) -> None:
+        if not request.url.startswith((self.host, self.host.replace("http", "ws"), "data:")):
+            self.found.append(f"request to {request.url}")
+
+
+@pytest.fixture
+def seen(shop: Running) -> Seen:
+    return Seen(shop.url)
+
+
+@pytest.fixture
+def page(chromium: Browser, shop: Running, seen: Seen) -> Iterator[Page]:
+    """A window on the shop; whatever it complains about fails the test."""
+    context = chromium.new_context(base_url=shop.url, viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(20_000)
+    window = context.new_page()
+    window.on("console", seen.console)
+    window.on("pageerror", lambda error: seen.found.append(f"exception: {error}"))
+    window.on("request", seen.request)
+    yield window
+    context.close()
+    assert seen.found == []
