@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx2
 import jwt
@@ -147,22 +146,3 @@ def test_payloads_that_only_look_it_are_taken(api: httpx2.Client, queue: str, pa
     answer = api.post("/api/v1/push", content=f'{{"items": [{{"queue": "{queue}", "payload": {payload}}}]}}')
     assert answer.status_code == 201, answer.text
     assert api.get(f"/api/v1/pop/queue/{queue}").status_code == 200
-
-
-def test_what_a_vanished_caller_did_not_receive_is_given_back(database: str, tmp_path: Path) -> None:
-    with run_broker(database, tmp_path) as broker, httpx2.Client(base_url=broker.url, timeout=40) as client:
-        push(client, "mail", *range(3))
-        for _ in range(10):
-            with open_wire(broker.url) as wire:
-                wire.say(ask("/api/v1/pop/queue/mail?batch=3"))
-            wait_for(lambda: taken_back(client), limit=20)
-
-
-def taken_back(client: httpx2.Client) -> bool:
-    """Whether the messages can be had; they are handed back at once."""
-    answer = client.get("/api/v1/pop/queue/mail", params={"batch": "3"})
-    if answer.status_code == 204:
-        return False
-    assert [message["data"] for message in answer.json()["messages"]] == [0, 1, 2]
-    assert client.post("/api/v1/nack", json={"leaseId": answer.json()["leaseId"]}).status_code == 200
-    return True

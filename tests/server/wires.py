@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -63,6 +64,15 @@ class Wire:
         while data := self._connection.recv(65_536):
             self._heard += data
         return self._heard
+
+    def close(self) -> None:
+        """Hang up."""
+        self._connection.close()
+
+    def reset(self) -> None:
+        """Hang up without a word: what is on its way is thrown away, and the other side is told of an error."""
+        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._connection.close()
 
     def _hear(self) -> None:
         data = self._connection.recv(65_536)

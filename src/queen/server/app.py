@@ -120,8 +120,15 @@ class App:
             response, headers = await self.respond(request)
         except ClientGone:
             return
+        line, undelivered = scope.get("queen.protocol"), response.undelivered
+        if line is not None and undelivered is not None and not await line.reachable():
+            line.direct.close()  # what is sent now goes nowhere, but uvicorn wants to see it
+            await undelivered()
+            undelivered = None
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         await send({"type": "http.response.body", "body": response.body})
+        if line is not None and undelivered is not None:
+            line.answered(undelivered)
 
     def _request(self, scope: dict[str, Any], receive: Receive) -> Request:
         method, path, query = scope.get("method", "WS"), scope["raw_path"], scope["query_string"]

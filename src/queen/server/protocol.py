@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import select
 from typing import Any, Final, cast
 
 import httptools
@@ -18,11 +19,13 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from queen import errors
 from queen.server.app import App, Headers
 from queen.server.request import ClientGone, Request
-from queen.server.wire import Response, refuse
+from queen.server.wire import Response, Undelivered, refuse
 
 _HEAD: Final = b"HTTP/1.1 "
 _UPGRADE: Final = re.compile(rb"\r\nupgrade:([^\r\n]*)\r\n", re.IGNORECASE)
 _CLOSE: Final = (b"connection", b"close")
+# The other side has said that it sends no more, in words of the system that only Linux has; elsewhere that it is gone.
+_HUNG_UP: Final = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 
 class Protocol(HttpToolsProtocol):
@@ -33,6 +36,7 @@ class Protocol(HttpToolsProtocol):
         super().connection_made(cast("asyncio.Transport", Joining(transport, self.loop)))
         self.direct = transport
         self.gone = asyncio.Event()
+        self._unsent: Undelivered | None = None
         self._held = False
         self._fields: dict[bytes, bytes] | None = None
         self._body = b""
@@ -51,6 +55,32 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
         self.gone.set()
         self._stop_idling()
+        if self._unsent is not None:
+            task = self.loop.create_task(self._unsent())
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+
+    async def reachable(self) -> bool:
+        """Tell whether the caller can still be answered, as far as this machine knows, once earlier answers left.
+
+        The event loop may not have looked at the connection since the caller hung up: the system is asked.
+        """
+        if self.flow.write_paused:
+            await self.flow.drain()
+        return not (self.direct.is_closing() or has_hung_up(self.direct.get_extra_info("socket").fileno()))
+
+    def answered(self, undelivered: Undelivered) -> None:
+        """An answer was written: `undelivered` is called if the caller goes before the system has taken all of it."""
+        if self.direct.get_write_buffer_size():
+            self._unsent = undelivered
+            self.direct.set_write_buffer_limits(high=0)
+
+    def resume_writing(self) -> None:
+        """The system takes more again; of an answer that must arrive, it has taken all."""
+        if self._unsent is not None:
+            self._unsent = None
+            self.direct.set_write_buffer_limits()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Bytes came. A request of which the head is here now but not the end goes uvicorn's way."""
@@ -145,6 +175,7 @@ class Protocol(HttpToolsProtocol):
         self._held = False
         url, headers = self.url, self.headers
         super().on_message_begin()
+        self.scope["queen.protocol"] = self  # type: ignore[typeddict-unknown-key]
         super().on_url(url)
         for name, value in headers:
             super().on_header(name, value)
@@ -189,6 +220,13 @@ class Protocol(HttpToolsProtocol):
     def _stop_idling(self) -> None:
         if self._idle is not None:
             self._idle.cancel()
+
+
+def has_hung_up(descriptor: int) -> bool:
+    """Tell whether the other side of a connection has closed it, also behind bytes that nobody has read yet."""
+    look = select.poll()
+    look.register(descriptor, _HUNG_UP)
+    return bool(look.poll(0))
 
 
 def without_upgrade(data: bytes) -> bytes:
@@ -261,12 +299,17 @@ class Short:
         protocol = self._protocol
         try:
             response, headers = await app.respond(request)
-            if protocol.flow.write_paused:
-                await protocol.flow.drain()
-            if not protocol.direct.is_closing():
-                self._send(response, headers, with_body=request.method != "HEAD")
-            elif response.undelivered is not None:
-                await response.undelivered()
+            undelivered = response.undelivered
+            if undelivered is None:
+                if protocol.flow.write_paused:
+                    await protocol.flow.drain()
+                if not protocol.direct.is_closing():
+                    self._send(response, headers, with_body=request.method != "HEAD")
+            elif await protocol.reachable():
+                self._send(response, headers, with_body=True)
+                protocol.answered(undelivered)
+            else:
+                await undelivered()
         except ClientGone:
             return
         finally:

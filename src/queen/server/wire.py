@@ -6,7 +6,7 @@ Payloads are never decoded: they come in as `msgspec.Raw`, pass through as JSON 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from json.encoder import encode_basestring
@@ -22,6 +22,7 @@ T = TypeVar("T")
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
 HTML: Final = b"text/html; charset=utf-8"
+Undelivered = Callable[[], Coroutine[Any, Any, None]]
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -45,7 +46,7 @@ class Response(Struct, frozen=True):
     body: bytes = b""
     media: bytes = JSON
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    undelivered: Callable[[], Awaitable[object]] | None = None
+    undelivered: Undelivered | None = None
 
 
 NOTHING: Final = Response(204)
