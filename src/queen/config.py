@@ -136,6 +136,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
         int,
         _set("Days without a pop after which a group is forgotten and no longer holds back retention; 0: never.", ge=0),
     ] = 0
+    metrics_queues: Annotated[
+        int,
+        _set(
+            "Queues with a label of their own in the metrics, the oldest first; the rest share `other`.",
+            ge=0,
+            le=10_000,
+        ),
+    ] = 200
     metrics_retention_days: Annotated[
         int, _set("Days that statistics, traces and the history of retention are kept.", "METRICS_RETENTION_DAYS", ge=1)
     ] = 90

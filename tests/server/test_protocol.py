@@ -193,14 +193,14 @@ def test_who_does_not_read_is_not_answered_without_end(client: httpx2.Client, br
     size, times = 6_000_000, 8
     push(client, "large", "x" * size)
     client.close()
-    state, metrics = broker.server.server_state, broker.server.broker.metrics
+    state, gauges = broker.server.server_state, broker.server.broker.gauges
     answered = state.total_requests
     requests = [ask(f"/api/v1/pop/queue/large?consumerGroup=g{number}", way) for number in range(times)]
     with open_wire(broker.url, unread=65_536) as wire:
         wire.say(requests[0])
         wait_for(lambda: state.total_requests == answered + 1)
         wire.say(requests[1])
-        wait_for(lambda: metrics.totals()["pop"][0] == 2)
+        wait_for(lambda: gauges.totals()["pop"][0] == 2)
         wire.say(requests[2])
         wait_for(lambda: connection(broker).flow.read_paused)
         wire.say(b"".join(requests[3:]))

@@ -16,10 +16,10 @@ MAX_PARTITIONS: Final = 10_000
 
 
 class Counts(Struct, frozen=True, kw_only=True):
-    """Messages kept; of them pending, processing (in a live lease) and completed (passed by every group).
+    """Messages kept; of them pending, processing (in a live lease) and completed (passed by every group, not given up).
 
-    `failed` of the pending ones failed before and wait for another try. Dead letters count apart:
-    each is a copy, and its message is completed for the group that gave it up.
+    `failed` of the pending ones failed before and wait for another try. Dead letters count apart: each is a copy for
+    the group that gave it up, and stays when its message is not kept any more.
     """
 
     total: int = 0
@@ -158,7 +158,7 @@ def _counts(row: Row) -> Counts:
         total=row["kept"],
         pending=row["waiting"] - row["processing"],
         processing=row["processing"],
-        completed=row["kept"] - row["waiting"],
+        completed=row["kept"] - row["waiting"] - row["buried"],
         failed=row["failed"],
         dead_letters=row["dead_letters"],
     )

@@ -55,7 +55,7 @@ class Broker:
             batch_limit=settings.batch_limit,
         )
         self.services = ServiceRunner(self.engine.database, all_services(self.engine, settings))
-        self.metrics = Metrics()
+        self.metrics = Metrics(settings.metrics_queues)
         self.handed = HandedOut()
         self.bodies = BodyReader(settings.body_limit)
         self.gauges = Gauges(self)
@@ -108,7 +108,7 @@ class Broker:
         await self.looker.stop()
         await self.services.stop()
         await self.watch.stop()
-        self.metrics.publish()
+        self.gauges.publish()
         await self.buffer.close()
         await self.engine.close()
 
@@ -157,7 +157,7 @@ class Broker:
     def _looked(self) -> None:
         """The watch looked at the database: nobody goes on waiting for what will not come."""
         self.bodies.sweep()
-        self.metrics.publish()
+        self.gauges.publish()
         while self._pushing and not self.watch.up:
             self._pushing.pop().cancel()
         while self._popping and self.watch.modes.pop:

@@ -57,10 +57,10 @@ class Histogram:
         found.counts[bisect_left(self._bounds, value)] += 1
         found.sum += value
 
-    def expose(self, others: Sequence[Mapping[str, Distribution]] = ()) -> str:
-        """All distributions as text, those of other processes added."""
+    def expose(self, parts: Sequence[Mapping[str, Distribution]]) -> str:
+        """The distributions of several processes as text, added up."""
         lines = [f"# HELP {self.name} {self._text}", f"# TYPE {self.name} histogram"]
-        for label, own in merged([self.by_label, *others]).items():
+        for label, own in merged(parts).items():
             named = f'{self._label}="{escape(label)}"'
             start, below = f'{self.name}_bucket{{{named},le="', 0
             for edge, count in zip(self._edges, own.counts, strict=True):

@@ -1,43 +1,30 @@
 """What this process counts as it works: latencies, batch sizes, refusals, and how long messages wait per queue.
 
-With several workers each writes what it counted to a file of a directory they share, once a second, and whoever is
-asked adds the others' to its own. Names of queues become labels for the first `QUEUES` queues only.
+Names of queues become labels for the first queues it meets, up to a limit; the others share one.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
 from typing import Final, Literal
 from uuid import UUID
 
 import msgspec
-from msgspec import Struct
 
 from queen.model import Acked, Message
-from queen.server.exposition import Distribution, Histogram, family
+from queen.server.exposition import Distribution, Histogram, family, merged
+from queen.server.shares import Counted
 
 Verb = Literal["push", "pop", "ack"]
 VERBS: Final[tuple[Verb, ...]] = ("push", "pop", "ack")
-QUEUES: Final = 200
 LEASES: Final = 100_000
 OTHER: Final = "other"
-SHARED: Final = "QUEEN_METRICS_DIR"
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
 _SIZES: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 10_000)
 _AGES: Final = (0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0, 86_400.0)
-
-
-class Counted(Struct):
-    """All a process has counted: its refusals by status, its histograms by name and label."""
-
-    refused: dict[str, int]
-    histograms: dict[str, dict[str, Distribution]]
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -51,7 +38,8 @@ class Held(msgspec.Struct, frozen=True):
 class Metrics:
     """The counters and histograms of one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, queues: int = 200) -> None:
+        self._limit = queues
         self._refused: Counter[str] = Counter()
         self._seconds = Histogram(
             "queen_request_seconds", "Time to answer a push, a pop that found something, an ack.", "verb", _SECONDS
@@ -62,8 +50,6 @@ class Metrics:
         self._histograms = (self._seconds, self._sizes, self._wait, self._work)
         self._queues: dict[str, str] = {}
         self._leases: OrderedDict[UUID, Held] = OrderedDict()
-        directory = os.environ.get(SHARED)
-        self._directory = Path(directory) if directory else None
 
     def done(self, verb: Verb, messages: int, started: float) -> None:
         """A request that began at `started` (monotonic) was answered."""
@@ -103,40 +89,32 @@ class Metrics:
     def _label(self, queue: str) -> str:
         label = self._queues.get(queue)
         if label is None:
-            if len(self._queues) >= QUEUES:
+            if len(self._queues) >= self._limit or queue == OTHER:
                 return OTHER
             label = self._queues[queue] = queue
         return label
 
-    def totals(self) -> dict[Verb, tuple[int, int]]:
-        """Requests and messages so far, by verb."""
-        nothing = Distribution([])
-        found = {verb: self._sizes.by_label.get(verb, nothing) for verb in VERBS}
-        return {verb: (sizes.count, int(sizes.sum)) for verb, sizes in found.items()}
+    @property
+    def refusals(self) -> dict[str, int]:
+        """How many requests were refused, by status."""
+        return dict(self._refused)
 
-    def publish(self) -> None:
-        """Let the other workers know what was counted so far."""
-        if self._directory is None:
-            return
-        counted = Counted(dict(self._refused), {one.name: one.by_label for one in self._histograms})
-        fresh = self._directory / f"{os.getpid()}.new"
-        with suppress(FileNotFoundError):  # the supervisor has ended and taken the directory along
-            fresh.write_bytes(msgspec.json.encode(counted))
-            fresh.replace(fresh.with_suffix(".json"))
+    @property
+    def distributions(self) -> dict[str, dict[str, Distribution]]:
+        """The histograms, by name and label."""
+        return {one.name: one.by_label for one in self._histograms}
 
-    def exposition(self) -> bytes:
-        """The histograms and counters as text, of all workers when there are several."""
-        others = self._of_others()
-        refused = sum((Counter(other.refused) for other in others), self._refused)
+    def exposition(self, counted: Sequence[Counted]) -> str:
+        """The histograms and counters of all workers as text."""
+        refused = sum((Counter(one.refused) for one in counted), Counter[str]())
         samples = [({"status": status}, count) for status, count in refused.items()]
         parts = [family("counter", "queen_refused", "Requests refused or failed.", samples)]
-        parts += [one.expose([other.histograms.get(one.name, {}) for other in others]) for one in self._histograms]
-        return "".join(parts).encode()
+        parts += [one.expose([each.histograms.get(one.name, {}) for each in counted]) for one in self._histograms]
+        return "".join(parts)
 
-    def _of_others(self) -> list[Counted]:
-        """What the others counted, those that ended too: a sum must never fall."""
-        if self._directory is None:
-            return []
-        own = f"{os.getpid()}.json"
-        files = [path for path in self._directory.glob("*.json") if path.name != own]
-        return [msgspec.json.decode(path.read_bytes(), type=Counted) for path in files]
+    def totals(self, counted: Sequence[Counted]) -> dict[Verb, tuple[int, int]]:
+        """Requests and messages so far, by verb, of all workers."""
+        nothing = Distribution([])
+        sizes = merged([each.histograms.get(self._sizes.name, {}) for each in counted])
+        found = {verb: sizes.get(verb, nothing) for verb in VERBS}
+        return {verb: (one.count, int(one.sum)) for verb, one in found.items()}

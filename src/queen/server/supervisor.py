@@ -18,8 +18,8 @@ import structlog
 from queen.config import ConfigError, Settings
 from queen.server import logs
 from queen.server.doorman import is_local
-from queen.server.metrics import SHARED
 from queen.server.serve import database_for, listening_socket, run
+from queen.server.shares import DIRECTORY
 
 LOG: Final = structlog.get_logger("queen.supervisor")
 _STEADY: Final = 10.0
@@ -50,7 +50,7 @@ class Supervisor:
         listening_socket(self._settings).close()
         reserved = listening_socket(self._settings, shared=True)
         shared = tempfile.mkdtemp(prefix="queen-metrics-")
-        os.environ[SHARED] = shared
+        os.environ[DIRECTORY] = shared
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         try:

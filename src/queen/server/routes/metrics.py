@@ -13,7 +13,7 @@ MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Snapshot(Wire):
-    """A few numbers of this process."""
+    """A few numbers of this broker, all its workers together."""
 
     uptime: float
     requests: dict[str, Any]
@@ -24,8 +24,8 @@ class Snapshot(Wire):
 
 
 async def snapshot(request: Request) -> Response:
-    """A few numbers of this process as JSON."""
-    totals = request.broker.metrics.totals()
+    """A few numbers of this broker as JSON."""
+    totals = request.broker.gauges.totals()
     uptime = time.time() - request.broker.started_at
     requests = sum(count for count, _ in totals.values())
     messages = sum(count for _, count in totals.values())
@@ -45,8 +45,7 @@ async def snapshot(request: Request) -> Response:
 
 async def prometheus(request: Request) -> Response:
     """Every metric, for Prometheus."""
-    gauges = await request.broker.gauges.exposition()
-    return Response(200, request.broker.metrics.exposition() + gauges, MEDIA.encode())
+    return Response(200, await request.broker.gauges.exposition(), MEDIA.encode())
 
 
 ROUTES = [

@@ -241,7 +241,7 @@ def say_worker(request: Request) -> WorkerEntry:
 
 
 def _messages(request: Request, counts: Counts) -> StatusMessages:
-    totals = request.broker.metrics.totals()
+    totals = request.broker.gauges.totals()
     requests = {verb: int(asked) for verb, (asked, _) in totals.items()}
     share = {verb: round(moved / asked, 3) if asked else 0.0 for verb, (asked, moved) in totals.items()}
     return fill(

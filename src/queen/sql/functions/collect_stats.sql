@@ -1,7 +1,7 @@
 -- Promises: adds what happened since the last run to the current minute of every queue (pushed, popped, acked, failed) and notes its lag:
 --   messages the slowest group has to get, and the age of the oldest of them. Exact: differences of running totals, from which goes
---   what partitions and groups deleted since had counted.
--- Locks: stats rows; nothing of the verbs.
+--   what partitions and groups deleted since had counted. What happened is added to queen.totals too, also of deleted queues.
+-- Locks: stats rows and the totals; nothing of the verbs.
 create or replace function queen.collect_stats() returns bigint
 language plpgsql volatile as $$
 declare
@@ -37,13 +37,16 @@ begin
           left join pushed p on p.queue_id = q.id
           left join used u on u.queue_id = q.id
           left join oldest o on o.queue_id = q.id
-    ), added as (
-        insert into queen.stats as s (queue_id, bucket, pushed, popped, acked, failed, lag, max_lag_ms)
-        select t.id, v_bucket, t.pushed - coalesce(o.pushed, 0) + coalesce(g.pushed, 0), t.popped - coalesce(o.popped, 0) + coalesce(g.popped, 0),
-               t.acked - coalesce(o.acked, 0) + coalesce(g.acked, 0), t.failed - coalesce(o.failed, 0) + coalesce(g.failed, 0), t.lag, t.age
+    ), fresh as (
+        select t.id, t.lag, t.age, t.pushed - coalesce(o.pushed, 0) + coalesce(g.pushed, 0) as pushed,
+               t.popped - coalesce(o.popped, 0) + coalesce(g.popped, 0) as popped, t.acked - coalesce(o.acked, 0) + coalesce(g.acked, 0) as acked,
+               t.failed - coalesce(o.failed, 0) + coalesce(g.failed, 0) as failed
           from totals t
           left join queen.stats_totals o on o.queue_id = t.id
           left join gone g on g.queue_id = t.id
+    ), added as (
+        insert into queen.stats as s (queue_id, bucket, pushed, popped, acked, failed, lag, max_lag_ms)
+        select f.id, v_bucket, f.pushed, f.popped, f.acked, f.failed, f.lag, f.age from fresh f
             on conflict (queue_id, bucket) do update
            set pushed = s.pushed + excluded.pushed, popped = s.popped + excluded.popped, acked = s.acked + excluded.acked,
                failed = s.failed + excluded.failed, lag = excluded.lag, max_lag_ms = greatest(s.max_lag_ms, excluded.max_lag_ms)
@@ -54,6 +57,15 @@ begin
             on conflict (queue_id) do update
            set pushed = excluded.pushed, popped = excluded.popped, acked = excluded.acked, failed = excluded.failed
         returning 1
+    ), counted as (
+        update queen.totals k
+           set pushed = k.pushed + f.pushed, popped = k.popped + f.popped, acked = k.acked + f.acked, failed = k.failed + f.failed
+          from (select coalesce(sum(x.pushed), 0) as pushed, coalesce(sum(x.popped), 0) as popped, coalesce(sum(x.acked), 0) as acked,
+                       coalesce(sum(x.failed), 0) as failed
+                  from (select f.pushed, f.popped, f.acked, f.failed from fresh f
+                         union all
+                        select g.pushed, g.popped, g.acked, g.failed from gone g
+                         where not exists (select from totals t where t.id = g.queue_id)) x) f
     )
     select count(*) into v_count from added;
     return v_count;

@@ -3,6 +3,8 @@ with numbers as (
     select count(*) as partitions, coalesce(sum(c.kept), 0)::bigint as kept, coalesce(sum(c.waiting), 0)::bigint as waiting,
            coalesce(sum(c.processing), 0)::bigint as processing, coalesce(sum(c.failed), 0)::bigint as failed
       from queen.count_partitions() c
+), dead as (
+    select coalesce(sum(d.dead_letters), 0)::bigint as dead_letters, coalesce(sum(d.buried), 0)::bigint as buried from queen.count_dead_letters() d
 ), lags as (
     select avg(l.seconds) as time_avg, percentile_cont(0.5) within group (order by l.seconds) as time_median,
            min(l.seconds) as time_min, max(l.seconds) as time_max,
@@ -20,7 +22,6 @@ with numbers as (
 select (select count(*) from queen.queues) as queues,
        (select count(distinct namespace) from queen.queues where namespace <> '') as namespaces,
        (select count(distinct task) from queen.queues where task <> '') as tasks,
-       (select count(*) from queen.dead_letter_queue where redriven_at is null) as dead_letters,
        (select last_success from queen.service_leases where service = 'stats') as collected_at,
-       n.*, l.*, r.*
-  from numbers n, lags l, rates r
+       n.*, d.*, l.*, r.*
+  from numbers n, dead d, lags l, rates r

@@ -9,8 +9,8 @@ with page as materialized (
            sum(c.processing)::bigint as processing, sum(c.failed)::bigint as failed
       from queen.count_partitions((select array_agg(id) from page)) c group by c.queue_id
 ), dead as (
-    select d.queue_id, count(*) as dead_letters from queen.dead_letter_queue d
-     where d.redriven_at is null and d.queue_id in (select id from page) group by d.queue_id
+    select d.queue_id, sum(d.dead_letters)::bigint as dead_letters, sum(d.buried)::bigint as buried
+      from queen.count_dead_letters((select array_agg(id) from page)) d group by d.queue_id
 ), lags as (
     select w.queue_id, min(w.oldest_at) as oldest_at from queen.waiting_lanes((select array_agg(id) from page)) w group by w.queue_id
 ), since as (
@@ -21,6 +21,7 @@ with page as materialized (
 )
 select p.*, coalesce(n.partitions, 0) as partitions, coalesce(n.kept, 0) as kept, coalesce(n.waiting, 0) as waiting,
        coalesce(n.processing, 0) as processing, coalesce(n.failed, 0) as failed, coalesce(d.dead_letters, 0) as dead_letters,
+       coalesce(d.buried, 0) as buried,
        case when l.oldest_at is not null then greatest(extract(epoch from queen.clock() - l.oldest_at), 0)::double precision end as lag_seconds,
        coalesce(r.pushed, 0) as pushed, coalesce(r.acked, 0) as acked,
        extract(epoch from queen.clock() - (select start from since))::double precision as seconds

@@ -1,0 +1,3 @@
+drop trigger correct_totals on queen.stats_totals;
+drop function queen.correct_totals();
+drop table queen.totals;
