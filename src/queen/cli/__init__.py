@@ -38,6 +38,7 @@ COMMANDS = {
     "stats": "queen.cli.stats",
     "tail": "queen.cli.tail",
     "trace": "queen.cli.trace",
+    "worker": "queen.cli.worker",
     "workflow": "queen.cli.workflow",
 }
 EXIT_CODES: dict[type[Exception], int] = {

@@ -13,6 +13,7 @@ import msgspec
 
 from queen.client.backoff import Backoff
 from queen.client.call import Envelope, Signature
+from queen.client.connections import of_this_thread
 from queen.client.push import new_message
 from queen.errors import InvalidRequest
 from queen.ids import uuid7
@@ -176,6 +177,8 @@ class Task(Generic[P, R]):
         if unknown:
             allowed = ", ".join(TaskOptions.__struct_fields__)
             raise TypeError(f"{min(unknown)} is no option of a push; allowed: {allowed}")
+        if options.get("connection") is not None:
+            options["connection"] = of_this_thread(options["connection"])
         return replace(self, options=msgspec.structs.replace(self.options, **options))
 
     @overload
