@@ -59,7 +59,7 @@ def test_no_module_keeps_state() -> None:
 
 
 def test_only_storage_imports_a_driver() -> None:
-    storage = ("db", "spark", "durable/providers")
+    storage = ("db", "spark", "durable/providers", "transfer")
     found = [
         f"{name_of(path)}:{node.lineno}"
         for path in source_files(".py")

@@ -110,9 +110,19 @@ WRITERS = {
     "seek": {"evict_at"},
     "evict_queue": {"evict_at"},
     "expect_eviction": {"evict_at"},
+    # A transfer writes the rows of a copy that nobody works on yet: there is no cursor to move, no lease to end, nobody
+    # to wake. Back, it writes the table that an earlier schema has under this name.
+    "store_states": LEASE
+    | {"last_consumed_seq", "last_consumed_at", "total_messages_consumed", "total_batches_consumed"}
+    | {"total_messages_delivered", "retry_count", "evict_at"},
+    "back_states": LEASE
+    | {"last_consumed_id", "last_consumed_created_at", "last_consumed_at", "total_messages_consumed"}
+    | {"total_batches_consumed", "message_batch", "batch_size", "acked_count", "worker_id", "batch_retry_count"},
 }
 UPDATE = re.compile(
-    r"update\s+queen\.partition_consumers\b.*?\bset\b(.*?)(?:\bfrom\b|\bwhere\b|\breturning\b|;)", re.DOTALL
+    r"(?:update\s+(?:queen\.)?partition_consumers\b|insert\s+into\s+(?:queen\.)?partition_consumers\b[^;]*?\bdo\s+update\b)"
+    r".*?\bset\b(.*?)(?:\bfrom\b|\bwhere\b|\breturning\b|;|$)",
+    re.DOTALL,
 )
 
 
@@ -128,13 +138,14 @@ def columns_written(text: str) -> set[str]:
 
 
 def test_one_function_moves_a_cursor() -> None:
-    """R15, by the text of every statement. What the demo makes up has no past that could be moved."""
+    """R15, by the text of every statement. What is made up (demo, generator) has no past."""
     written: dict[str, set[str]] = {}
     for path in source_files(".sql"):
-        if "migrations" not in path.parts and "demo" not in path.parts:
+        if not {"migrations", "demo", "generator"} & set(path.parts):
             columns = columns_written(without_comments_and_strings(path))
             written[path.stem] = written.get(path.stem, set()) | columns
-    assert "last_consumed_seq" in written["move_cursors"], "the check reads no assignments any more"
+    for name in ("move_cursors", "store_states"):
+        assert "last_consumed_seq" in written[name], "the check reads no assignments any more"
     wrong = {name: found - WRITERS.get(name, set()) for name, found in written.items() if name != "move_cursors"}
     assert {name: found for name, found in wrong.items() if found} == {}
 

@@ -13,6 +13,7 @@ import click
 
 from queen import config
 from queen.cli.target import database_address
+from queen.cli.transfer import commands
 from queen.db import migrate
 from queen.db.embedded import EmbeddedServer
 from queen.db.migrate import Entry, MigrationSet
@@ -27,7 +28,7 @@ from queen.db.migrate import Entry, MigrationSet
 def command(
     ctx: click.Context, file: Path | None, database_url: str | None, data_dir: Path | None, name: str | None
 ) -> None:
-    """Bring a database to the schema this release needs, or back."""
+    """Bring a database to the schema this release needs, or back; or a system of an earlier schema to this one."""
     settings = config.load(file, flags={"database_url": database_url, "data_dir": data_dir})
     ctx.obj = Target(settings, [migrate.SETS[name]] if name else list(migrate.SETS.values()))
 
@@ -136,3 +137,7 @@ def _line(migrations: MigrationSet, entry: Entry) -> str:
     when = entry.applied_at.isoformat() if entry.applied_at else None
     fields = {"schema": migrations.schema, "kind": entry.kind, "name": entry.name, "state": entry.state}
     return json.dumps({**fields, "appliedAt": when})
+
+
+command.add_command(commands("v2"))
+command.add_command(commands("v3"))

@@ -135,6 +135,10 @@ class Engine:
         """Everything in these popped messages is done: one acknowledgement per partition."""
         return await self._acker.ack_popped(messages)
 
+    async def former_partitions(self, ids: Sequence[UUID]) -> dict[UUID, int]:
+        """Which partitions took the place of those that an earlier schema knew by these ids."""
+        return await self._acker.former_partitions(ids)
+
     async def renew(self, leases: Sequence[UUID], seconds: int) -> list[Renewal]:
         """Let leases live at least `seconds` longer."""
         return await self._acker.renew(leases, seconds)

@@ -89,6 +89,11 @@ class Acker:
             return await _again(acks, [None] * len(acks), None, alone)
         return await _again(acks, await self._messages.submit(acks, len(acks)), self._messages, alone)
 
+    async def former_partitions(self, ids: Sequence[UUID]) -> dict[UUID, int]:
+        """Which partitions took the place of those that an earlier schema knew by these ids."""
+        rows = await self._database.fetch(query("engine/former_partitions"), list(ids))
+        return {row["former_id"]: row["partition_id"] for row in rows}
+
     async def renew(self, leases: Sequence[UUID], seconds: int) -> list[Renewal]:
         """Let leases live at least `seconds` longer; one that ran out is not revived."""
         if not 1 <= seconds <= 86_400:

@@ -154,7 +154,8 @@ async def _ack_leases(request: Request, completed: Mapping[Lane, tuple[Handed, i
 
 
 async def _ack_messages(request: Request, items: Sequence[AckItem], group: str, no_error: str) -> list[str]:
-    read = [read_ack(item, group, no_error) for item in items]
+    former = await former_partitions(request, items)
+    read = [read_ack(item, group, no_error, former) for item in items]
     metrics = request.broker.metrics
     held = iter([metrics.held(one.lease_id) for one in read if isinstance(one, Ack)])
     decided = iter(await request.engine.ack([one for one in read if isinstance(one, Ack)]))
@@ -167,14 +168,24 @@ async def _ack_messages(request: Request, items: Sequence[AckItem], group: str, 
     return outcomes
 
 
-def read_ack(item: AckItem, group: str, no_error: str) -> Ack | Acked:
+async def former_partitions(request: Request, items: Sequence[AckItem]) -> Mapping[str, int]:
+    """The partitions behind ids that a client was given before its system was moved from an earlier schema."""
+    foreign = {item.partition_id for item in items if _partition(item.partition_id) is None}
+    known = {text: number for text in foreign if (number := _uuid(text)) is not None}
+    if not known:
+        return {}
+    found = await request.engine.former_partitions(list(known.values()))
+    return {text: found[number] for text, number in known.items() if number in found}
+
+
+def read_ack(item: AckItem, group: str, no_error: str, former: Mapping[str, int]) -> Ack | Acked:
     """The engine's form of an acknowledgement, or why it cannot count."""
-    partition = _partition(item.partition_id)
+    partition = _partition(item.partition_id) or former.get(item.partition_id)
     if item.status not in _STATUSES:
         return Acked(verdict="invalid")
     if partition is None or "\0" in item.transaction_id:
         return Acked(verdict="unknown")
-    lease = _lease(item.lease_id) if item.lease_id else None
+    lease = _uuid(item.lease_id) if item.lease_id else None
     if lease is None and item.lease_id:
         return Acked(verdict="lost")
     return Ack(
@@ -193,7 +204,7 @@ def _partition(text: str) -> int | None:
 
 
 @lru_cache(maxsize=8192)
-def _lease(text: str) -> UUID | None:
+def _uuid(text: str) -> UUID | None:
     try:
         return UUID(text)
     except ValueError:

@@ -14,7 +14,7 @@ from queen.ids import uuid7
 from queen.model import QUEUE_MODE, Ack, Acked, PushStatus
 from queen.server.limits import require_at_most
 from queen.server.request import Request
-from queen.server.routes.ack import AckItem, read_ack, require_leases
+from queen.server.routes.ack import AckItem, former_partitions, read_ack, require_leases
 from queen.server.routes.push import TEXTS, PushItem, to_messages
 from queen.server.routing import Route
 from queen.server.wire import Decoder, Response, Wire, answer, partition_id
@@ -86,7 +86,8 @@ async def transaction(request: Request) -> Response:
     request.identity.require("push", {item.queue for item in items})
     require_leases(request, acks)
     number = uuid7()
-    read = [read_ack(item, item.consumer_group or QUEUE_MODE, "") for item in acks]
+    former = await former_partitions(request, acks)
+    read = [read_ack(item, item.consumer_group or QUEUE_MODE, "", former) for item in acks]
     try:
         leases = _leases(body.required_leases or ())
         for index, one in enumerate(read):

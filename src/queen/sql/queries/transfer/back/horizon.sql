@@ -1,0 +1,2 @@
+-- Every message below this pos is committed.
+select queen.advance_horizon()

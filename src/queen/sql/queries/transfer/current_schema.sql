@@ -1,0 +1,2 @@
+-- Which schema names without one mean here.
+select current_schema()

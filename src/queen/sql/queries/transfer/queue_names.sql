@@ -1,0 +1,2 @@
+-- The names of the queues.
+select name::text from queues

@@ -1,0 +1,3 @@
+-- The earlier tables and what was told of them are no longer needed.
+drop schema if exists queen_v3 cascade;
+drop schema if exists queen_transfer cascade

@@ -1,0 +1,2 @@
+-- The source has its name again.
+alter schema queen_v3 rename to queen
