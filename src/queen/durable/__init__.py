@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         WorkflowNotFound,
         WorkflowTimedOut,
     )
+    from queen.durable.limits import Limit
     from queen.durable.mailbox import (
         DeadLetter,
         EventStore,
@@ -94,6 +95,7 @@ _HOME = {
     "queen.durable.provider": ("Provider", "ProviderError"),
     "queen.durable.replay.limits": ("MAX_KV_KEYS", "MAX_KV_VALUE_BYTES", "MAX_TAG_NAME_BYTES"),
     "queen.durable.replay.promise": ("Cancelled", "Dropped", "Winner"),
+    "queen.durable.limits": ("Limit",),
     "queen.durable.retry": ("RetryPolicy",),
     "queen.durable.schedules": ("Schedules",),
     "queen.durable.stores": ("open_mailbox", "open_provider"),
@@ -118,15 +120,15 @@ __all__ = [
     "MAX_KV_KEYS", "MAX_KV_VALUE_BYTES", "MAX_TAG_NAME_BYTES", "MAX_WORKER_TAGS", "Activity", "ActivityContext",
     "ActivityFailed", "ActivityTimedOut", "CallFailed", "Cancelled", "ChildFailed", "Client", "CrashPoints",
     "DeadLetter", "DeleteInstanceResult", "DirectCall", "Dropped", "DurableError", "Event", "EventStore",
-    "ExecutionInfo", "InstanceFilter", "InstanceInfo", "InstanceTree", "Mailbox", "MailboxMessage", "MessageBatch",
-    "MetricsSnapshot", "NonRetryable", "NondeterminismDetected", "NothingToRetry", "OrchestrationContext",
-    "OrchestrationResult", "Outgoing", "PostgresProvider", "Provider", "ProviderError", "PruneOptions", "PruneResult",
-    "QueryNotFound", "QueueDepths", "RegistrationError", "RetryPolicy", "Runtime", "RuntimeOptions", "ScheduledTask",
-    "Schedules", "SqliteProvider", "StepNotFound", "StoredEvent", "SyncWorkflowClient", "SyncWorkflowHandle",
-    "SystemMetrics", "SystemStats", "TagFilter", "UnitOfWork", "Update", "UpdateRefused", "Winner", "Worker",
-    "WorkerSettings", "Workflow", "WorkflowCancelled", "WorkflowClient", "WorkflowContext", "WorkflowFailed",
-    "WorkflowHandle", "WorkflowNotFound", "WorkflowTimedOut", "activity", "init_tracing", "open_mailbox",
-    "open_provider", "parse_result", "workflow",
+    "ExecutionInfo", "InstanceFilter", "InstanceInfo", "InstanceTree", "Limit", "Mailbox", "MailboxMessage",
+    "MessageBatch", "MetricsSnapshot", "NonRetryable", "NondeterminismDetected", "NothingToRetry",
+    "OrchestrationContext", "OrchestrationResult", "Outgoing", "PostgresProvider", "Provider", "ProviderError",
+    "PruneOptions", "PruneResult", "QueryNotFound", "QueueDepths", "RegistrationError", "RetryPolicy", "Runtime",
+    "RuntimeOptions", "ScheduledTask", "Schedules", "SqliteProvider", "StepNotFound", "StoredEvent",
+    "SyncWorkflowClient", "SyncWorkflowHandle", "SystemMetrics", "SystemStats", "TagFilter", "UnitOfWork", "Update",
+    "UpdateRefused", "Winner", "Worker", "WorkerSettings", "Workflow", "WorkflowCancelled", "WorkflowClient",
+    "WorkflowContext", "WorkflowFailed", "WorkflowHandle", "WorkflowNotFound", "WorkflowTimedOut", "activity",
+    "init_tracing", "open_mailbox", "open_provider", "parse_result", "workflow",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # or a checker would believe in every name

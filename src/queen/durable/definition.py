@@ -6,14 +6,17 @@ import inspect
 import logging
 import typing
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Generic, TypeVar, TypeVarTuple, Unpack, overload
+from typing import Any, Generic, Protocol, TypeVar, TypeVarTuple, Unpack, overload
 
 from queen.durable.activity_context import ActivityContext
 from queen.durable.codec import decode, decode_arguments, encode, encode_arguments
 from queen.durable.errors import CallFailed, DirectCall, OrchestrationRaised, RegistrationError
+from queen.durable.limits import Limit, Place
 from queen.durable.registry import DEFAULT_VERSION, RegisteredActivity, RegisteredOrchestration
+from queen.durable.replay.action import RunActivity
 from queen.durable.replay.inside import is_inside_turn
 from queen.durable.replay.machine import Entry, Machine
+from queen.durable.replay.syscalls import TAKE_PLACE
 from queen.durable.workflow_context import WorkflowContext
 
 R = TypeVar("R")
@@ -53,6 +56,12 @@ class _Signature:
             return bound.args[: last + 1]
         return bound.args
 
+    def filled(self, arguments: tuple[object, ...]) -> tuple[object, ...]:
+        """Arguments by position with the defaults of those left out."""
+        bound = self._signature.bind(*arguments)
+        bound.apply_defaults()
+        return bound.args
+
     def decode(self, text: str) -> tuple[Any, ...]:
         """The arguments of a stored input; what it does not have gets its default."""
         return decode_arguments(text, self._kinds, self._defaults)
@@ -70,9 +79,10 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 class Activity(Generic[R_co, *Ts]):
     """A step with effects: run at least once, its result recorded once. Call it directly in unit tests."""
 
-    def __init__(self, function: Callable[..., Any], name: str | None) -> None:
+    def __init__(self, function: Callable[..., Any], name: str | None, limit: Limit | None = None) -> None:
         self.function = function
         self.name = name or function.__name__
+        self.limit = limit
         self._signature = _Signature(function, always_context=False)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -88,6 +98,13 @@ class Activity(Generic[R_co, *Ts]):
     def encode(self, arguments: tuple[object, ...], keywords: Mapping[str, object] | None = None) -> str:
         """The arguments as the activity's input."""
         return encode_arguments(self._signature.bind(f"activity {self.name!r}", arguments, keywords or {}))
+
+    def place(self, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> Place | None:
+        """What a call waits for before it runs."""
+        if self.limit is None:
+            return None
+        bound = self._signature.bind(f"activity {self.name!r}", arguments, keywords)
+        return self.limit.place(f"activity {self.name}", self._signature.filled(bound))
 
     def decode(self, text: str) -> R_co:
         """A recorded result."""
@@ -122,7 +139,11 @@ class Workflow(Generic[R_co, *Ts]):
     """
 
     def __init__(
-        self, function: Callable[..., Coroutine[Any, Any, R_co]], name: str | None, version: str | None
+        self,
+        function: Callable[..., Coroutine[Any, Any, R_co]],
+        name: str | None,
+        version: str | None,
+        limit: Limit | None = None,
     ) -> None:
         if not inspect.iscoroutinefunction(function):
             raise RegistrationError(f"workflow {function.__name__!r} must be an async def")
@@ -130,6 +151,7 @@ class Workflow(Generic[R_co, *Ts]):
         self.name = name or function.__name__
         self.version = version or DEFAULT_VERSION
         self.pinned_version = version
+        self.limit = limit
         self._signature = _Signature(function, always_context=True)
 
     def encode(self, arguments: tuple[object, ...], keywords: Mapping[str, object] | None = None) -> str:
@@ -143,7 +165,7 @@ class Workflow(Generic[R_co, *Ts]):
 
     def registered(self) -> RegisteredOrchestration:
         """As the registry wants it."""
-        return RegisteredOrchestration(self.name, self.version, self.entry)
+        return RegisteredOrchestration(self.name, self.version, self.entry, limited=self.limit is not None)
 
     @property
     def entry(self) -> Entry:
@@ -154,6 +176,8 @@ class Workflow(Generic[R_co, *Ts]):
         started = machine.started
         try:
             arguments = self._signature.decode(started.input)
+            if started.limited:
+                await machine.run_activity(self._take_place(arguments))
             return encode(await self.function(WorkflowContext(machine), *arguments))
         except CallFailed as failed:
             raise OrchestrationRaised(str(failed)) from failed
@@ -161,6 +185,23 @@ class Workflow(Generic[R_co, *Ts]):
             if not machine.replaying:
                 _log.warning("workflow %s (%s) raised", started.instance, self.name, exc_info=True)
             raise OrchestrationRaised(f"{type(error).__name__}: {error}") from error
+
+    def _take_place(self, arguments: tuple[Any, ...]) -> RunActivity:
+        place = None if self.limit is None else self.limit.place(f"workflow {self.name}", arguments, kept=True)
+        return RunActivity(name=TAKE_PLACE, input="null", place=place)
+
+
+class _MakesActivity(Protocol):
+    @overload
+    def __call__(
+        self, function: Callable[[ActivityContext, Unpack[Ts]], Coroutine[Any, Any, R]], /
+    ) -> Activity[R, *Ts]: ...
+    @overload
+    def __call__(self, function: Callable[[Unpack[Ts]], Coroutine[Any, Any, R]], /) -> Activity[R, *Ts]: ...
+    @overload
+    def __call__(self, function: Callable[[ActivityContext, Unpack[Ts]], R], /) -> Activity[R, *Ts]: ...
+    @overload
+    def __call__(self, function: Callable[[Unpack[Ts]], R], /) -> Activity[R, *Ts]: ...
 
 
 @overload
@@ -172,26 +213,33 @@ def activity(function: Callable[[ActivityContext, Unpack[Ts]], R], /) -> Activit
 @overload
 def activity(function: Callable[[Unpack[Ts]], R], /) -> Activity[R, *Ts]: ...
 @overload
-def activity(*, name: str) -> Callable[[Callable[..., Any]], Activity[Any, *tuple[Any, ...]]]: ...
-def activity(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
+def activity(*, name: str | None = None, limit: Limit | None = None) -> _MakesActivity: ...
+def activity(
+    function: Callable[..., Any] | None = None, /, *, name: str | None = None, limit: Limit | None = None
+) -> Any:
     """Make a function an activity. Sync functions run on threads, async ones on the worker's loop.
 
     >>> @activity
     ... async def charge(card: str, cents: int) -> str: ...
     """
     if function is None:
-        return lambda made: Activity(made, name)
-    return Activity(function, name)
+        return lambda made: Activity(made, name, limit)
+    return Activity(function, name, limit)
 
 
 @overload
 def workflow(function: Callable[[WorkflowContext, Unpack[Ts]], Coroutine[Any, Any, R]], /) -> Workflow[R, *Ts]: ...
 @overload
 def workflow(
-    *, name: str | None = None, version: str | None = None
+    *, name: str | None = None, version: str | None = None, limit: Limit | None = None
 ) -> Callable[[Callable[[WorkflowContext, Unpack[Ts]], Coroutine[Any, Any, R]]], Workflow[R, *Ts]]: ...
 def workflow(
-    function: Callable[..., Any] | None = None, /, *, name: str | None = None, version: str | None = None
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    limit: Limit | None = None,
 ) -> Any:
     """Make an `async def` a workflow.
 
@@ -200,5 +248,5 @@ def workflow(
     ...     return await ctx.activity(charge, order, 100)
     """
     if function is None:
-        return lambda made: Workflow(made, name, version)
-    return Workflow(function, name, version)
+        return lambda made: Workflow(made, name, version, limit)
+    return Workflow(function, name, version, limit)

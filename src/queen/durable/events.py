@@ -16,6 +16,7 @@ from queen.durable.failures import (
     InfrastructureFailure,
     PoisonFailure,
 )
+from queen.durable.limits import Place
 
 __all__ = [
     "ActivityCancelRequested",
@@ -86,7 +87,8 @@ class OrchestrationStarted(Event, frozen=True, kw_only=True):
 
     ``seed`` is what its ids are made from, new with every execution; an execution that was made from an
     earlier one keeps that one's seeds for the events up to where it leaves it. ``initial_keys`` replace the
-    keys the instance had, as key, value and time. By its ``attributes`` (JSON text) it can be found.
+    keys the instance had, as key, value and time. By its ``attributes`` (JSON text) it can be found. A ``limited`` one
+    waits for its place first.
     """
 
     name: str
@@ -102,6 +104,7 @@ class OrchestrationStarted(Event, frozen=True, kw_only=True):
     earlier_seeds: tuple[tuple[int, str], ...] = ()
     initial_keys: tuple[tuple[str, str, int], ...] | None = None
     attributes: dict[str, str] = {}
+    limited: bool = False
 
     def seed_at(self, event_id: int) -> str:
         """What ids made at this event are made from."""
@@ -175,6 +178,7 @@ class ActivityScheduled(Event, frozen=True, kw_only=True):
     priority: int = 0
     progress: str | None = None
     first_id: int | None = None
+    place: Place | None = None
 
 
 class ActivityCompleted(Event, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from queen.durable.events import CarriedEvent, Failure, HistoryEvent
+from queen.durable.limits import Place
 
 __all__ = [
     "ActivityCompletedMessage",
@@ -192,6 +193,7 @@ class ActivityTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     progress: str | None = None
     first_id: int | None = None
     seed: str | None = None
+    place: Place | None = None
 
 
 _encoder = msgspec.json.Encoder()

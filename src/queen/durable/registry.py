@@ -10,7 +10,7 @@ from queen.durable.errors import RegistrationError
 from queen.durable.messages import handler_name
 from queen.durable.model import pack_version
 from queen.durable.replay.machine import Entry
-from queen.durable.replay.syscalls import GET_KV_VALUE, PREFIX
+from queen.durable.replay.syscalls import GET_KV_VALUE, PREFIX, TAKE_PLACE
 
 if TYPE_CHECKING:
     from queen.durable.activity_context import ActivityContext
@@ -36,6 +36,7 @@ class RegisteredOrchestration:
     name: str
     version: str
     entry: Entry
+    limited: bool = False
 
 
 @dataclass(slots=True)
@@ -83,7 +84,7 @@ class Registry:
     @property
     def activities(self) -> tuple[str, ...]:
         """The names of the activities here, and of those that need no code."""
-        return (*self._activities, GET_KV_VALUE)
+        return (*self._activities, GET_KV_VALUE, TAKE_PLACE)
 
     def orchestration(self, name: str, version: str | None) -> RegisteredOrchestration | None:
         """Exactly this version, or the newest when none is asked for."""

@@ -61,7 +61,14 @@ class WorkflowContext:
     ) -> Promise[R]:
         """Schedule an activity now; await the answer for its result. Other keywords are the activity's own."""
         text = called.encode(arguments, keywords)
-        action = actions.RunActivity(name=called.name, input=text, session_id=session, tag=tag, priority=priority)
+        action = actions.RunActivity(
+            name=called.name,
+            input=text,
+            session_id=session,
+            tag=tag,
+            priority=priority,
+            place=called.place(arguments, keywords),
+        )
         asked = self._machine.run_activity(action) if retry is None else run_with_retry(self._machine, action, retry)
         return self._then(asked, called.decode)
 

@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 
 from queen.durable import events
 from queen.durable.events import Event, HistoryEvent
+from queen.durable.limits import Place
 from queen.durable.replay.promise import Promise
 
 
@@ -56,6 +57,7 @@ class RunActivity(Action):
     priority: int = 0
     progress: str | None = None
     first_id: int | None = None
+    place: Place | None = None
 
     def matches(self, event: Event) -> bool:
         return (
@@ -79,6 +81,7 @@ class RunActivity(Action):
             priority=self.priority,
             progress=self.progress,
             first_id=self.first_id,
+            place=self.place,
         )
 
 

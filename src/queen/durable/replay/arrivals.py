@@ -164,13 +164,13 @@ def open_batch(
     )
 
 
-def admit(batch: Batch, resolved_version: str, seed: str | None = None) -> None:
+def admit(batch: Batch, resolved_version: str, seed: str | None = None, *, limited: bool = False) -> None:
     """Turn the messages into events: foreign, repeated and unwanted completions are left out.
 
-    `seed` is what a new execution makes its ids from.
+    `seed` is what a new execution makes its ids from; a `limited` one waits for its place first.
     """
     if batch.beginning is not None:
-        _begin(batch, batch.beginning, resolved_version, seed)
+        _begin(batch, batch.beginning, resolved_version, seed, limited=limited)
         for restored in batch.restored:
             batch.memory.note(restored)
     filtered = _Admission(batch.memory, batch.ledger.execution_id)
@@ -181,12 +181,12 @@ def admit(batch: Batch, resolved_version: str, seed: str | None = None) -> None:
                 batch.fresh.append(event)
 
 
-def _begin(batch: Batch, beginning: Beginning, version: str, seed: str | None) -> None:
+def _begin(batch: Batch, beginning: Beginning, version: str, seed: str | None, *, limited: bool) -> None:
     restored = beginning.restored
     reused = isinstance(beginning, messages.StartMessage) and batch.ledger.execution_id > 1
     started = _started(beginning, version, seed, batch.ledger.envelope())
     if restored is None:
-        batch.fresh.append(msgspec.structs.replace(started, initial_keys=() if reused else None))
+        batch.fresh.append(msgspec.structs.replace(started, initial_keys=() if reused else None, limited=limited))
         return
     first = restored.history[0]
     if isinstance(first, events.OrchestrationStarted):
@@ -198,6 +198,7 @@ def _begin(batch: Batch, beginning: Beginning, version: str, seed: str | None) -
             initial_custom_status=first.initial_custom_status,
             earlier_seeds=restored.earlier_seeds,
             initial_keys=restored.keys,
+            limited=first.limited,
         )
     envelope = {"instance": started.instance, "execution_id": started.execution_id}
     batch.restored = [started, *(msgspec.structs.replace(each, **envelope) for each in restored.history[1:])]

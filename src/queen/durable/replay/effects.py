@@ -10,7 +10,7 @@ from queen.durable.events import CarriedEvent, HistoryEvent
 from queen.durable.messages import ActivityTask, OrchestratorMessage
 from queen.durable.model import ActivityKey, QueuePush
 from queen.durable.replay.arrivals import Batch
-from queen.durable.replay.syscalls import ANSWERED_IN_TURN
+from queen.durable.replay.syscalls import ANSWERED_IN_TURN, TAKE_PLACE
 
 PARENT_CANCELLED = "parent canceled"
 PARENT_DROPPED = "parent dropped sub-orchestration future"
@@ -32,11 +32,12 @@ class Effects:
         self._new_children: set[int] = set()
 
     def resume(self, restored: Sequence[HistoryEvent]) -> None:
-        """Ask again for what a restored history still waits for."""
+        """Ask again for what a restored history still waits for, and for a place of its own."""
         if not self._ended:
             answered = {each.source_event_id for each in restored}
             for event in restored:
-                if event.event_id not in answered:
+                takes_place = isinstance(event, events.ActivityScheduled) and event.name == TAKE_PLACE
+                if event.event_id not in answered or takes_place:
                     self._schedule(event)
 
     @property
@@ -144,6 +145,7 @@ class Effects:
             progress=event.progress,
             first_id=event.first_id,
             seed=started.seed_at(event.first_id or event.event_id) if started else None,
+            place=event.place,
         )
 
     def _start_child(self, event: events.SubOrchestrationScheduled) -> OrchestratorMessage:

@@ -8,6 +8,7 @@ PREFIX = "__duroxide_syscall:"
 UTC_NOW = PREFIX + "utc_now_ms"
 NEW_GUID = PREFIX + "new_guid"
 GET_KV_VALUE = PREFIX + "get_kv_value"
+TAKE_PLACE = PREFIX + "take_place"
 ANSWERED_IN_TURN = frozenset({UTC_NOW, NEW_GUID})
 
 

@@ -18,7 +18,7 @@ from queen.durable.model import ActivityKey, LockedTask, SessionConfig, TagFilte
 from queen.durable.provider import Provider, ProviderError
 from queen.durable.raised import failure_of
 from queen.durable.registry import RegisteredActivity, Registry
-from queen.durable.replay.syscalls import GET_KV_VALUE
+from queen.durable.replay.syscalls import GET_KV_VALUE, TAKE_PLACE
 from queen.durable.worker import retries
 from queen.durable.worker.counters import Counters
 from queen.durable.worker.crash import CrashPoints
@@ -114,6 +114,8 @@ class ActivityLoop(SlotLoop[LockedTask]):
             await self._wait_for_other_worker(item, item.decode_error)
         elif task.name == GET_KV_VALUE:
             await self._finish(item, _completed(task, await self._read_key(task)), None)
+        elif task.name == TAKE_PLACE:
+            await self._finish(item, _completed(task, "null"), None)
         elif (activity := self._registry.activity(task.name)) is None:
             await self._wait_for_other_worker(item, "it is not registered here")
         else:

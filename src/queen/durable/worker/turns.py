@@ -172,7 +172,8 @@ class TurnLoop(SlotLoop[OrchestrationItem]):
         await self._take_turn(item, batch, orchestration)
 
     async def _take_turn(self, item: OrchestrationItem, batch: Batch, orchestration: RegisteredOrchestration) -> None:
-        admit(batch, orchestration.version, _seed() if batch.beginning is not None else None)
+        seed = _seed() if batch.beginning is not None else None
+        admit(batch, orchestration.version, seed, limited=orchestration.limited)
         self._crash.reach("turn.before")
         turn = await self._threads.run(partial(_guarded_turn, keep=self.sticky.is_on), batch, orchestration, item)
         self._crash.reach("turn.before_ack")

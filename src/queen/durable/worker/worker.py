@@ -46,7 +46,7 @@ class Worker:
             settings,
             client=lambda: WorkflowClient(provider),
             runs_turns=bool(workflows),
-            runs_activities=bool(activities),
+            runs_activities=bool(activities) or any(each.limit is not None for each in workflows),
             crash=crash_points,
         )
 

@@ -164,6 +164,7 @@ class PostgresProvider(PostgresExchange):
         queues = ["orchestrator"] * len(handlers) + ["worker"] * len(activities)
         names = [*handlers, *activities]
         await self._database.call("announce", "announce", queues, names, forget_after_ms, self._given_now())
+        await self._database.call("announce", "forget_starts", self._database.schema.name, self._given_now())
 
     async def expire_orphans(self, keep_ms: int, *, limit: int = 100) -> list[str]:
         gone: list[str] = await self._database.value(

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from queen.durable.events import encode_event, event_kind
+from queen.durable.limits import encode_place
 from queen.durable.messages import (
     ActivityTask,
     OrchestratorMessage,
@@ -95,6 +96,7 @@ def task_row(task: ActivityTask) -> tuple[Any, ...]:
         task.tag or "",
         task.priority,
         encode_item(task),
+        None if task.place is None else encode_place(task.place),
     )
 
 

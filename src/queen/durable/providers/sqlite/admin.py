@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from queen.durable.model import DeleteCounts, InstanceFilter, PruneCounts, PruneOptions
 from queen.durable.provider import ProviderError
+from queen.durable.providers.sqlite.limits import settle
 from queen.durable.providers.sqlite.orchestrator import QUEUE
 from queen.durable.providers.sqlite.statements import Statements
 
@@ -39,6 +40,8 @@ def _erase(store: Statements, tree: Sequence[str]) -> DeleteCounts:
     messages = store.change("delete_from_mailbox_messages", queue=QUEUE, instances=everyone)
     store.change("delete_from_mailbox_keys", queue=QUEUE, instances=everyone)
     messages += store.change("delete_from_work_items", instances=everyone)
+    store.change("delete_from_places", instances=everyone)
+    settle(store)
     for table in ("kv_store", "kv_delta", "mailbox_dedup"):
         store.change(f"delete_from_{table}", instances=everyone)
     return DeleteCounts(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from queen.durable.events import HistoryEvent, encode_event, event_kind
+from queen.durable.limits import encode_place
 from queen.durable.messages import (
     ActivityTask,
     ContinueAsNewMessage,
@@ -23,6 +24,7 @@ from queen.durable.model import ENDED, CapabilityFilter, OrchestrationItem, Turn
 from queen.durable.provider import ProviderError
 from queen.durable.providers.delta import Delta
 from queen.durable.providers.rows import orchestration_item
+from queen.durable.providers.sqlite.limits import settle
 from queen.durable.providers.sqlite.statements import Row, Statements
 
 __all__ = [
@@ -210,15 +212,17 @@ def ack(store: Statements, token: str, commit: TurnCommit) -> Sent:
     append(store, "ack_orchestration_item", instance, commit.execution_id, commit.history_delta)
     _update_read_models(store, instance, commit, now)
     queue_tasks(store, commit.worker_items, now)
-    sent.tasks = bool(commit.worker_items)
     store.change_many("cancel_work_item", [msgspec.structs.asdict(key) for key in commit.cancelled_activities])
     _withdraw_timers(store, instance, commit)
     visible = [send(store, message, now) for message in commit.orchestrator_items]
     ready_at = store.value("release_key", queue=QUEUE, routing_key=instance, not_before=0, owner=commit.owner)
     if ready_at is not None:
         visible.append(ready_at)
+    if commit.metadata.status not in (None, "Parked"):
+        store.change("leave_places", instance=instance)
     if commit.metadata.status in ENDED:
         _forget_code(store, instance)
+    sent.tasks = settle(store) or bool(commit.worker_items)
     sent.orchestrator_at = min(visible, default=None)
     if store.now_ms() >= locked_until:
         raise ProviderError("ack_orchestration_item", "the lock expired during the ack", code="lock_lost")
@@ -321,6 +325,7 @@ def queue_tasks(store: Statements, tasks: Iterable[ActivityTask], now: int) -> N
             "priority": task.priority,
             "body": encode_item(task),
             "now": now,
+            "limited": None if task.place is None else encode_place(task.place),
         }
         for task in tasks
     ]

@@ -226,6 +226,7 @@ class SqliteProvider(SqliteQueries):
             for queue, names in ((orchestrator.QUEUE, handlers), ("worker", activities)):
                 store.change_many("announce", [{"queue": queue, "name": name, "now": now} for name in names])
             store.change("forget_handlers", before=now - forget_after_ms)
+            store.change("forget_starts", now=now)
 
         await self._database.write("announce", note, durable=False)
 
@@ -235,9 +236,7 @@ class SqliteProvider(SqliteQueries):
         )
 
     async def enqueue_for_worker(self, task: ActivityTask) -> None:
-        await self._database.write(
-            "enqueue_for_worker", lambda store: orchestrator.queue_tasks(store, [task], store.now_ms())
-        )
+        await self._database.write("enqueue_for_worker", lambda store: worker.enqueue(store, task))
         self._tasks.notify()
 
     async def fetch_work_items(

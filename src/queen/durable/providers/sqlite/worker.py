@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from queen.durable.messages import OrchestratorMessage
+from queen.durable.messages import ActivityTask, OrchestratorMessage
 from queen.durable.model import LockedTask, SessionConfig, TagFilter
 from queen.durable.provider import ProviderError
 from queen.durable.providers.rows import locked_task
-from queen.durable.providers.sqlite.orchestrator import Sent, names_list, send
+from queen.durable.providers.sqlite.limits import settle
+from queen.durable.providers.sqlite.orchestrator import Sent, names_list, queue_tasks, send
 from queen.durable.providers.sqlite.statements import Row, Statements
 
-__all__ = ["Wanted", "abandon", "ack", "fetch", "is_idle", "renew", "renew_sessions"]
+__all__ = ["Wanted", "abandon", "ack", "enqueue", "fetch", "is_idle", "renew", "renew_sessions"]
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -45,6 +46,8 @@ def fetch(store: Statements, wanted: Wanted) -> tuple[list[LockedTask], int | No
         if not taken:
             break
         found += taken
+    if found:
+        settle(store)
     return found, store.value("next_work_due", now=now)
 
 
@@ -99,7 +102,7 @@ def _owns(store: Statements, session_id: str, wanted: Wanted, now: int) -> bool:
 
 def _lock(store: Statements, row: Row, wanted: Wanted, now: int) -> LockedTask:
     token = secrets.token_hex(16)
-    locked = store.row("lock_work_item", id=row[0], token=token, locked_until=now + wanted.lock_timeout_ms)
+    locked = store.row("lock_work_item", id=row[0], token=token, locked_until=now + wanted.lock_timeout_ms, now=now)
     assert locked is not None
     return locked_task(token, locked)
 
@@ -112,7 +115,14 @@ def ack(store: Statements, token: str, completion: OrchestratorMessage | None) -
         raise ProviderError("ack_work_item", "the lock is not held", code="lock_lost")
     if finished[0] is not None:
         store.change("touch_session", session_id=finished[0], now=now)
-    return Sent(orchestrator_at=None if completion is None else send(store, completion, now))
+    tasks = settle(store)
+    return Sent(orchestrator_at=None if completion is None else send(store, completion, now), tasks=tasks)
+
+
+def enqueue(store: Statements, task: ActivityTask) -> None:
+    """Queue an activity outside of a turn."""
+    queue_tasks(store, [task], store.now_ms())
+    settle(store)
 
 
 def abandon(store: Statements, token: str, delay_ms: int, *, ignore_attempt: bool) -> int:

@@ -56,10 +56,11 @@ begin
 
     if cardinality(p_tasks) > 0 then
         insert into queen_durable.work_items
-            (instance, execution_id, activity_id, name, session_id, tag, priority, body, ready_at)
-        select t.instance, t.execution_id, t.activity_id, t.name, t.session_id, t.tag, t.priority, t.body, v_now
+            (instance, execution_id, activity_id, name, session_id, tag, priority, body, ready_at, limited)
+        select t.instance, t.execution_id, t.activity_id, t.name, t.session_id, t.tag, t.priority, t.body, v_now,
+               t.limited::jsonb
         from unnest(p_tasks) with ordinality
-            as t (turn, instance, execution_id, activity_id, name, session_id, tag, priority, body, position)
+            as t (turn, instance, execution_id, activity_id, name, session_id, tag, priority, body, limited, position)
         where v_instances[t.turn] is not null
         order by t.position;
     end if;
@@ -96,6 +97,7 @@ begin
         delete from queen_durable.mailbox_messages m
         where m.queue = 'orchestrator' and m.routing_key = any (v_ended) and m.name is not null
           and m.kind = 'TimerFiredMessage';
+        perform queen_durable.leave_places(v_ended);
     end if;
     perform queen_durable.send_messages('orchestrator', array(
         select (m.sender, m.key, m.kind, m.name, m.handler, m.body, greatest(m.visible_at, v_now))::queen_durable.message_row

@@ -25,6 +25,7 @@ begin
     delete from queen_durable.work_items w where w.instance = any (v_all);
     get diagnostics v_more = row_count;
     messages := messages + v_more;
+    delete from queen_durable.places p where p.instance = any (v_all);
     delete from queen_durable.kv_store s where s.instance = any (v_all);
     delete from queen_durable.kv_delta d where d.instance = any (v_all);
     delete from queen_durable.mailbox_dedup d where d.instance = any (v_all);

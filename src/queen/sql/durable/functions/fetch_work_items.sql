@@ -37,7 +37,13 @@ begin
             update queen_durable.work_items w
             set lock_token = gen_random_uuid()::text, ready_at = v_now + p_wanted.lock_ms, attempts = w.attempts + 1
             where w.id = any (v_ids)
-            returning w.id, w.lock_token, w.attempts, w.instance, w.execution_id, w.activity_id, w.body
+            returning w.id, w.lock_token, w.attempts, w.instance, w.execution_id, w.activity_id, w.body, w.limited
+        ), started as (
+            update queen_durable.places p
+            set started_at = v_now
+            from locked l
+            where l.limited is not null and p.started_at is null
+              and p.instance = l.instance and p.execution_id = l.execution_id and p.activity_id = l.activity_id
         )
         select l.lock_token, l.attempts, l.instance, l.execution_id, l.activity_id, l.body,
                null::bigint, null::bigint, null::boolean

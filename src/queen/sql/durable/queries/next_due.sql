@@ -7,5 +7,5 @@ select least(
          where k.queue = 'orchestrator' and k.handler = needed.handler and k.ready_at is not null
          order by k.ready_at limit 1
      ) as first),
-    (select min(ready_at) from queen_durable.work_items)
+    (select min(ready_at) from queen_durable.work_items where ready_at < 9000000000000000)
 )

@@ -1,0 +1,2 @@
+-- Forgets a start.
+delete from starts where id = :id

@@ -1,0 +1,2 @@
+-- All groups are settled.
+delete from unsettled

@@ -1,0 +1,2 @@
+-- Frees the places that an execution kept.
+delete from places where instance = :instance and kept

@@ -1,0 +1,2 @@
+-- Groups whose places have changed.
+select limit_group from unsettled
