@@ -24,7 +24,7 @@ from queen.durable import Worker, WorkflowClient, WorkflowContext, activity, ope
 ```
 """
 ROOMS: dict[str, list[Any]] = {
-    "Defining": [durable.workflow, durable.activity, durable.Limit, durable.RetryPolicy],
+    "Defining": [durable.workflow, durable.activity, durable.transaction, durable.Limit, durable.RetryPolicy],
     "Inside a workflow": [durable.WorkflowContext, durable.Update, durable.Winner],
     "Inside an activity": [durable.ActivityContext],
     "Running": [durable.open_provider, durable.Worker, durable.WorkerSettings],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from queen.durable.activity_context import ActivityContext
     from queen.durable.client import WorkflowClient, WorkflowHandle
-    from queen.durable.definition import Activity, Workflow, activity, workflow
+    from queen.durable.definition import Activity, Workflow, activity, transaction, workflow
     from queen.durable.duroxide.client import Client
     from queen.durable.duroxide.context import OrchestrationContext, ScheduledTask, parse_result
     from queen.durable.duroxide.providers import PostgresProvider, SqliteProvider
@@ -82,7 +82,7 @@ _HOME = {
     "queen.durable.activity_context": ("ActivityContext",),
     "queen.durable.client": ("WorkflowClient", "WorkflowHandle"),
     "queen.durable.duroxide.context": ("OrchestrationContext", "ScheduledTask", "parse_result"),
-    "queen.durable.definition": ("Activity", "Workflow", "activity", "workflow"),
+    "queen.durable.definition": ("Activity", "Workflow", "activity", "transaction", "workflow"),
     "queen.durable.errors": (
         "ActivityFailed", "ActivityTimedOut", "CallFailed", "ChildFailed", "DirectCall", "DurableError",
         "NonRetryable", "NondeterminismDetected", "NothingToRetry", "QueryNotFound", "RegistrationError",
@@ -128,7 +128,7 @@ __all__ = [
     "SyncWorkflowClient", "SyncWorkflowHandle", "SystemMetrics", "SystemStats", "TagFilter", "UnitOfWork", "Update",
     "UpdateRefused", "Winner", "Worker", "WorkerSettings", "Workflow", "WorkflowCancelled", "WorkflowClient",
     "WorkflowContext", "WorkflowFailed", "WorkflowHandle", "WorkflowNotFound", "WorkflowTimedOut", "activity",
-    "init_tracing", "open_mailbox", "open_provider", "parse_result", "workflow",
+    "init_tracing", "open_mailbox", "open_provider", "parse_result", "transaction", "workflow",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # or a checker would believe in every name

@@ -30,6 +30,7 @@ class ActivityContext(Traces):
         self.pushes: list[QueuePush] = []
         self.progress_text: str | None = ctx_info.get("progress")
         self.on_heartbeat: Callable[[str], None] | None = None
+        self.connection: Any = None
         self._tag: str | None = ctx_info.get("tag")
         self._client = client
         self._cancelled = threading.Event()

@@ -6,6 +6,7 @@ import inspect
 import logging
 import typing
 from collections.abc import Callable, Coroutine, Mapping
+from types import SimpleNamespace
 from typing import Any, Generic, Protocol, TypeVar, TypeVarTuple, Unpack, overload
 
 from queen.durable.activity_context import ActivityContext
@@ -30,7 +31,7 @@ class _Signature:
     """The JSON types of a function's parameters and result, without the context it may ask for."""
 
     def __init__(self, function: Callable[..., Any], *, always_context: bool) -> None:
-        hints = _hints(function)
+        hints = _hints(function, but_first=always_context)
         found = [
             each
             for each in inspect.signature(function).parameters.values()
@@ -67,9 +68,13 @@ class _Signature:
         return decode_arguments(text, self._kinds, self._defaults)
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _hints(function: Callable[..., Any], *, but_first: bool) -> dict[str, Any]:
+    """The types of JSON values; a context or connection need not be resolvable."""
+    told = dict(getattr(function, "__annotations__", {}))
+    if but_first:
+        told.pop(next(iter(inspect.signature(function).parameters), ""), None)
     try:
-        return typing.get_type_hints(function)
+        return typing.get_type_hints(SimpleNamespace(__annotations__=told), globalns=function.__globals__)
     except NameError as error:
         raise RegistrationError(
             f"the annotations of {function.__name__!r} cannot be resolved ({error}); use types defined at module level"
@@ -79,11 +84,21 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 class Activity(Generic[R_co, *Ts]):
     """A step with effects: run at least once, its result recorded once. Call it directly in unit tests."""
 
-    def __init__(self, function: Callable[..., Any], name: str | None, limit: Limit | None = None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str | None,
+        limit: Limit | None = None,
+        *,
+        in_transaction: bool = False,
+    ) -> None:
+        if in_transaction and not inspect.iscoroutinefunction(function):
+            raise RegistrationError(f"transaction {function.__name__!r} must be an async def")
         self.function = function
         self.name = name or function.__name__
         self.limit = limit
-        self._signature = _Signature(function, always_context=False)
+        self.in_transaction = in_transaction
+        self._signature = _Signature(function, always_context=in_transaction)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """The plain function, for tests; inside a workflow it would run in every replay, and is refused."""
@@ -117,14 +132,15 @@ class Activity(Generic[R_co, *Ts]):
 
         def arguments(context: ActivityContext, text: str) -> tuple[Any, ...]:
             decoded = signature.decode(text)
-            return (context, *decoded) if signature.takes_context else decoded
+            first = context.connection if self.in_transaction else context
+            return (first, *decoded) if signature.takes_context else decoded
 
         if inspect.iscoroutinefunction(function):
 
             async def call_async(context: ActivityContext, text: str) -> str:
                 return encode(await function(*arguments(context, text)))
 
-            return RegisteredActivity(self.name, call_async, is_async=True)
+            return RegisteredActivity(self.name, call_async, is_async=True, in_transaction=self.in_transaction)
 
         def call(context: ActivityContext, text: str) -> str:
             return encode(function(*arguments(context, text)))
@@ -225,6 +241,29 @@ def activity(
     if function is None:
         return lambda made: Activity(made, name, limit)
     return Activity(function, name, limit)
+
+
+@overload
+def transaction(function: Callable[[Any, Unpack[Ts]], Coroutine[Any, Any, R]], /) -> Activity[R, *Ts]: ...
+@overload
+def transaction(
+    *, name: str | None = None, limit: Limit | None = None
+) -> Callable[[Callable[[Any, Unpack[Ts]], Coroutine[Any, Any, R]]], Activity[R, *Ts]]: ...
+def transaction(
+    function: Callable[..., Any] | None = None, /, *, name: str | None = None, limit: Limit | None = None
+) -> Any:
+    """Make an `async def` an activity that runs inside a transaction of the store's database, exactly once.
+
+    Its first parameter is an asyncpg connection: what is written there is committed together with the result, or not
+    at all. PostgreSQL only.
+
+    >>> @transaction
+    ... async def book(connection: asyncpg.Connection, order: str) -> int:
+    ...     return await connection.fetchval("insert into bookings (ord) values ($1) returning id", order)
+    """
+    if function is None:
+        return lambda made: Activity(made, name, limit, in_transaction=True)
+    return Activity(function, name, limit, in_transaction=True)
 
 
 @overload

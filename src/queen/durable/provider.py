@@ -13,7 +13,8 @@ Every call raises :class:`ProviderError` and nothing else.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Self
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Self
 
 from queen.durable.events import HistoryEvent
 from queen.durable.mailbox import DeadLetter
@@ -42,7 +43,7 @@ from queen.durable.model import (
     TurnCommit,
 )
 
-__all__ = ["NEWEST", "UNTAGGED", "Provider", "ProviderError"]
+__all__ = ["NEWEST", "UNTAGGED", "Provider", "ProviderError", "StepTransaction"]
 
 UNTAGGED = TagFilter()
 NEWEST = InstanceQuery()
@@ -62,6 +63,16 @@ class ProviderError(Exception):
         self.message = message
         self.retryable = retryable
         self.code = code
+
+
+class StepTransaction(ABC):
+    """An open transaction: committed at the end of its block, rolled back when that raises."""
+
+    connection: Any
+
+    @abstractmethod
+    async def finish(self, completion: OrchestratorMessage) -> None:
+        """Delete the item and send its completion with the commit. Error: ``lock_lost``."""
 
 
 class Provider(ABC):
@@ -214,6 +225,10 @@ class Provider(ABC):
         self, token: str, completion: OrchestratorMessage | None = None, *, pushes: Sequence[QueuePush] = ()
     ) -> None:
         """Delete the item and send its completion in one transaction. Error: ``lock_lost``."""
+
+    def transaction(self, token: str) -> AbstractAsyncContextManager[StepTransaction]:
+        """A transaction of the caller's own that ends with the item: see ``StepTransaction``."""
+        raise ProviderError("transaction", "a step in a transaction needs the PostgreSQL provider", code="refused")
 
     @abstractmethod
     async def abandon_work_item(self, token: str, *, delay_ms: int = 0, ignore_attempt: bool = False) -> None:

@@ -27,6 +27,7 @@ class RegisteredActivity:
     name: str
     call: ActivityCall
     is_async: bool
+    in_transaction: bool = False
 
 
 @dataclass(frozen=True, slots=True)

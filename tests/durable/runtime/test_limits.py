@@ -28,7 +28,7 @@ def _fresh() -> None:
 
 
 @workflow(limit=Limit(concurrency=1))
-async def alone(ctx: WorkflowContext, rounds: int = 0) -> str:
+async def alone(ctx: WorkflowContext, rounds: int) -> str:
     if ctx.instance_id not in BEGUN:
         BEGUN.append(ctx.instance_id)
     if rounds:
@@ -38,13 +38,13 @@ async def alone(ctx: WorkflowContext, rounds: int = 0) -> str:
 
 @workflow
 async def parent(ctx: WorkflowContext, children: int) -> list[str]:
-    return list(await ctx.gather(*(ctx.child(alone, id=f"child-{number}") for number in range(children))))
+    return list(await ctx.gather(*(ctx.child(alone, 0, id=f"child-{number}") for number in range(children))))
 
 
 async def test_one_after_the_other_however_they_end(provider: Provider) -> None:
     async with Worker(provider, workflows=[alone]):
         client = WorkflowClient(provider)
-        handles = [await client.start(alone, id=name) for name in ("a", "b", "c", "d")]
+        handles = [await client.start(alone, 0, id=name) for name in ("a", "b", "c", "d")]
         await eventually(lambda: BEGUN == ["a"])
         await handles[1].cancel("not wanted")
         with pytest.raises(WorkflowCancelled):
@@ -58,7 +58,7 @@ async def test_one_after_the_other_however_they_end(provider: Provider) -> None:
         await handles[2].raise_event("end", "c")
         await eventually(lambda: BEGUN == ["a", "c", "d"])
         await provider.delete_instance("d", force=True)
-        last = await client.start(alone, id="e")
+        last = await client.start(alone, 0, id="e")
         await last.raise_event("end", "e")
         assert await last.result(20) == "e"
 
@@ -104,7 +104,7 @@ async def pay(customer: str, cents: int = 1) -> int:
 
 @workflow
 async def pays(ctx: WorkflowContext, count: int) -> int:
-    paid = [ctx.activity(pay, f"c{number % 2}") for number in range(count)]
+    paid = [ctx.activity(pay, f"c{number % 2}") for number in range(count)]  # type: ignore[misc]
     return sum(await ctx.gather(*paid))
 
 

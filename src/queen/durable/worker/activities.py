@@ -33,6 +33,10 @@ from queen.durable.worker.threads import Threads
 _log = logging.getLogger("queen.durable.worker")
 
 
+class _Undone(Exception):
+    """The step raised: its transaction is rolled back."""
+
+
 class ActivityLoop(SlotLoop[LockedTask]):
     """The activity side of a worker."""
 
@@ -130,7 +134,7 @@ class ActivityLoop(SlotLoop[LockedTask]):
             lambda text: self._provider.record_progress(item.token, structs.replace(task, progress=text))
         )
         context.on_heartbeat = progress.tell
-        call = self._call(activity, context, task.input)
+        call = self._call(activity, context, item)
         call.add_done_callback(lambda _: progress.close())
         over: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
@@ -164,6 +168,12 @@ class ActivityLoop(SlotLoop[LockedTask]):
 
     async def _report(self, item: LockedTask, context: ActivityContext, call: asyncio.Future[Outcome]) -> None:
         ended = Outcome(error=asyncio.CancelledError()) if call.cancelled() else call.result()
+        if ended.stored:
+            self._counters.activity_success += 1
+            return
+        if ended.undecided is not None:
+            await self._give_back_quietly(item)
+            raise ended.undecided
         self._crash.reach("activity.before_ack")
         if ended.error is None:
             await self._finish(item, _completed(item.task, ended.result), None, context)
@@ -188,10 +198,36 @@ class ActivityLoop(SlotLoop[LockedTask]):
         text = f"Activity '{task.name}' call failed: {type(error).__name__}: {error}"
         return failure_of(error, text, progress=context.progress_text)
 
-    def _call(self, activity: RegisteredActivity, context: ActivityContext, text: str) -> asyncio.Future[Outcome]:
+    def _call(
+        self, activity: RegisteredActivity, context: ActivityContext, item: LockedTask
+    ) -> asyncio.Future[Outcome]:
+        text = item.task.input
+        if activity.in_transaction:
+            return asyncio.create_task(self._call_in_transaction(activity, context, item))
         if activity.is_async:
             return asyncio.create_task(call_async(activity, context, text))
         return self._threads.run(call_sync, activity, context, text)
+
+    async def _call_in_transaction(
+        self, activity: RegisteredActivity, context: ActivityContext, item: LockedTask
+    ) -> Outcome:
+        """What the step writes and its result are committed together; what it raises undoes what it wrote."""
+        ended = Outcome()
+        try:
+            async with self._provider.transaction(item.token) as step:
+                context.connection = step.connection
+                ended = await call_async(activity, context, item.task.input)
+                if ended.error is not None:
+                    raise _Undone
+                self._crash.reach("activity.before_ack")
+                await step.finish(_completed(item.task, ended.result))
+            self._crash.reach("activity.after_ack")
+        except _Undone:
+            return ended
+        except ProviderError as error:
+            undecided = error.retryable or error.code == "lock_lost"
+            return Outcome(error=error, undecided=error if undecided else None)
+        return Outcome(ended.result, stored=True)
 
     async def _finish(
         self,

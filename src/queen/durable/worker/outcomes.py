@@ -7,15 +7,21 @@ import inspect
 from dataclasses import dataclass
 
 from queen.durable.activity_context import ActivityContext
+from queen.durable.provider import ProviderError
 from queen.durable.registry import RegisteredActivity
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A result as text, or what was raised."""
+    """A result as text, or what was raised.
+
+    A step in a transaction has `stored` its result itself; `undecided` when the store did not say whether it has.
+    """
 
     result: str = ""
     error: BaseException | None = None
+    stored: bool = False
+    undecided: ProviderError | None = None
 
 
 async def call_async(activity: RegisteredActivity, context: ActivityContext, text: str) -> Outcome:

@@ -1,7 +1,9 @@
 """Calls to the database: one statement per call, errors in the provider's words."""
 
 import asyncio
+import contextlib
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 import asyncpg
@@ -39,6 +41,10 @@ class Calls(ABC):
     async def close(self) -> None:
         """Finish running calls and let go of the database."""
 
+    async def steps(self) -> "asyncpg.Pool[asyncpg.Record]":
+        """Connections for the transactions of steps, which may take as long as they like."""
+        raise ProviderError("transaction", "a step in a transaction needs a provider with connections of its own")
+
     async def value(self, operation: str, statement: str, *parameters: Any) -> Any:
         """The first column of the first row."""
         rows = await self.call(operation, statement, *parameters)
@@ -66,9 +72,16 @@ class LentDatabase(Calls):
 class Database(Calls):
     """A pool of connections to one schema."""
 
-    def __init__(self, connections: "asyncpg.Pool[asyncpg.Record]", schema: Schema) -> None:
+    def __init__(
+        self,
+        connections: "asyncpg.Pool[asyncpg.Record]",
+        schema: Schema,
+        open_steps: "Callable[[], Awaitable[asyncpg.Pool[asyncpg.Record]]]",
+    ) -> None:
         super().__init__(schema)
         self._pool = connections
+        self._open_steps = open_steps
+        self._steps: asyncio.Task[asyncpg.Pool[asyncpg.Record]] | None = None
         self._closed = False
 
     @classmethod
@@ -101,16 +114,29 @@ class Database(Calls):
             if isinstance(error, (asyncpg.PostgresError, migrate.MigrationError)):
                 raise translate("connect", error) from error
             raise
-        return cls(connections, schema)
+
+        async def open_steps() -> "asyncpg.Pool[asyncpg.Record]":
+            return await asyncpg.create_pool(
+                url, min_size=0, max_size=pool_size, statement_cache_size=100 if direct else 0
+            )
+
+        return cls(connections, schema, open_steps)
 
     async def close(self) -> None:
         """Finish running calls, then close; what does not end in time is cut off."""
         self._closed = True
+        await _close_pool(self._pool)
+        if self._steps is not None:
+            with contextlib.suppress(asyncpg.PostgresError, *BROKEN):
+                await _close_pool(await self._steps)
+
+    async def steps(self) -> "asyncpg.Pool[asyncpg.Record]":
+        if self._steps is None or (self._steps.done() and self._steps.exception() is not None):
+            self._steps = asyncio.ensure_future(self._open_steps())
         try:
-            async with asyncio.timeout(5):
-                await self._pool.close()
-        except TimeoutError:
-            self._pool.terminate()
+            return await asyncio.shield(self._steps)
+        except (asyncpg.PostgresError, *BROKEN) as error:
+            raise translate("transaction", error) from error
 
     async def call(self, operation: str, statement: str, *parameters: Any) -> list[Row]:
         for attempt in range(_RETRIES):
@@ -125,6 +151,14 @@ class Database(Calls):
                     raise ProviderError(operation, "the provider is closed", code="closed") from error
                 raise translate(operation, error) from error
         raise AssertionError("unreachable")
+
+
+async def _close_pool(connections: "asyncpg.Pool[asyncpg.Record]") -> None:
+    try:
+        async with asyncio.timeout(5):
+            await connections.close()
+    except TimeoutError:
+        connections.terminate()
 
 
 async def _keep(_connection: Any) -> None:

@@ -1,6 +1,7 @@
 """The PostgreSQL provider: every call of the contract is one function in the schema."""
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 
 from queen.db import pool
 from queen.durable.mailbox import DeadLetter
@@ -14,12 +15,13 @@ from queen.durable.model import (
     TagFilter,
     TurnCommit,
 )
-from queen.durable.provider import UNTAGGED, ProviderError
+from queen.durable.provider import UNTAGGED, ProviderError, StepTransaction
 from queen.durable.providers.postgres.connection import Calls, Database, LentDatabase, Pooler
 from queen.durable.providers.postgres.exchange import LISTENING_SECONDS, PostgresExchange
 from queen.durable.providers.postgres.notices import Listener, concerns
 from queen.durable.providers.postgres.requests import Finished, Look
 from queen.durable.providers.postgres.schema import DEFAULT_SCHEMA, Schema
+from queen.durable.providers.postgres.steps import open_step
 from queen.durable.providers.postgres.turns import Turn, task_row
 from queen.durable.providers.wake import Clock, Waiter, long_poll
 
@@ -225,6 +227,9 @@ class PostgresProvider(PostgresExchange):
         calls = self._pushing if pushes else self._exchanges
         if not await calls.submit(Finished(token, completion, pushes)):
             raise ProviderError("ack_work_item", "the lock is not held", code="lock_lost")
+
+    def transaction(self, token: str) -> AbstractAsyncContextManager[StepTransaction]:
+        return open_step(self._database, token, self._given_now(), self._orchestrations.notify)
 
     async def abandon_work_item(self, token: str, *, delay_ms: int = 0, ignore_attempt: bool = False) -> None:
         visible_at = await self._database.value(
