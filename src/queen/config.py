@@ -61,6 +61,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     workers: Annotated[int, _set("Broker processes, all on the same port.", "NUM_WORKERS", ge=1, le=64)] = 1
     shutdown_limit: Annotated[float, _set("How long a stopping broker may finish what it began.", ge=0, le=3600)] = 30.0
     body_limit: Annotated[int, _set("Largest request body; more is answered 413.", ge=1024)] = 16 * 2**20
+    pop_byte_limit: Annotated[
+        int,
+        _set("Most bytes of payloads in one pop; the first message comes whatever its size.", ge=1024, le=2**31 - 1),
+    ] = 16 * 2**20
     header_limit: Annotated[int, _set("Largest head of a request; more is answered 431.", ge=1024)] = 64 * 2**10
     head_timeout: Annotated[float, _set("How long the head of a request may take to arrive.", ge=0.1, le=300)] = 10.0
     connection_limit: Annotated[int, _set("Most connections of one broker process.", ge=1)] = 16_384

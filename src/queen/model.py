@@ -75,6 +75,7 @@ class PopRequest(Struct, frozen=True, kw_only=True, gc=False):
     """What a consumer asks for. `wait` is the long poll's limit in seconds; 0 answers at once.
 
     `prefetch`: the messages will be worked on one by one, so that only the first counts as delivered from the start.
+    `max_bytes`: their payloads have at most so many bytes of JSON together, unless the first alone has more.
     """
 
     queue: str
@@ -88,6 +89,7 @@ class PopRequest(Struct, frozen=True, kw_only=True, gc=False):
     mode: Mode = "all"
     start_at: datetime | None = None
     prefetch: bool = False
+    max_bytes: int | None = None
 
 
 class Ack(Struct, frozen=True, kw_only=True, gc=False):

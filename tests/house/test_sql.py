@@ -101,7 +101,7 @@ LEASE = {
 WRITERS = {
     "pop_lanes": LEASE | {"total_messages_delivered"},
     "pop_further": LEASE | {"total_messages_delivered", "delivery_count"},
-    "cut_batches": {"batch_to", "total_messages_delivered"},
+    "cut_batches": {"batch_to", "counted_to", "total_messages_delivered"},
     "end_emptied": {"batch_to"},
     "renew_leases": {"lease_expires_at", "ready_at"},
     "store_messages": {"ready_at", "idle_ms"},

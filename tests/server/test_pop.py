@@ -4,13 +4,14 @@ import re
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx2
 
 from tests.server.calls import ack_batch, configure, data, pop, push
-from tests.server.running import Running
+from tests.server.running import Running, run_broker
 from tests.support.wait import wait_for
 
 
@@ -224,3 +225,24 @@ def test_first_contact_with_many_partitions_is_quick(api: httpx2.Client, queue: 
     messages = pop(api, queue, consumerGroup="late", batch=1000, partitions=1000)
     assert data(messages) == ["new"] * 1000
     assert {result["success"] for result in ack_batch(api, messages, group="late")} == {True}
+
+
+def test_a_pop_has_a_budget_of_bytes(database: str, tmp_path: Path) -> None:
+    large = "x" * 100_000
+    with (
+        run_broker(database, tmp_path, pop_byte_limit=250_000) as broker,
+        httpx2.Client(base_url=broker.url, timeout=40) as client,
+    ):
+        push(client, "large", *[large] * 5)
+        path = "/api/v1/pop/queue/large"
+        for asked, count in (
+            ({}, 2),
+            ({"maxBytes": "150000"}, 1),
+            ({"maxBytes": "1"}, 1),
+            ({"maxBytes": "2000000"}, 2),
+        ):
+            body = client.get(path, params={"batch": "100", **asked}).json()
+            assert data(body["messages"]) == [large] * count
+            client.post("/api/v1/nack", json={"leaseId": body["leaseId"]}).raise_for_status()
+        refused = client.get(path, params={"maxBytes": "0"})
+        assert (refused.status_code, refused.json()["code"]) == (400, "INVALID_MAX_BYTES")

@@ -22,6 +22,7 @@ from queen.ids import uuid7s
 from queen.model import MAX_NAME, QUEUE_MODE, Message, PopRequest
 from queen.sql import query
 
+MAX_BYTES: Final = 2**31 - 1
 MARK_LIFETIME: Final = 1.0
 _LOOK_AGAIN: Final = 8
 _MATCH_PAUSE: Final = 0.05
@@ -39,6 +40,8 @@ def validate(request: PopRequest) -> None:
         raise errors.InvalidRequest("partition", "partition must not contain NUL")
     if request.lease_seconds is not None and not 1 <= request.lease_seconds <= 86_400:
         raise errors.InvalidRequest("lease_seconds", "leaseSeconds must be between 1 and 86400")
+    if request.max_bytes is not None and not 1 <= request.max_bytes <= MAX_BYTES:
+        raise errors.InvalidRequest("max_bytes", f"maxBytes must be between 1 and {MAX_BYTES}")
 
 
 def validate_size(request: PopRequest, batch_limit: int) -> None:
@@ -64,6 +67,7 @@ class Key(NamedTuple):
     mode: str
     start_at: datetime | None
     prefetch: bool
+    max_bytes: int | None
 
 
 class Matching(NamedTuple):
@@ -120,6 +124,7 @@ class Popper:
             request.mode,
             request.start_at,
             request.prefetch,
+            request.max_bytes,
         )
         waiters = self._waiters.get(key)
         if waiters is None:
@@ -210,6 +215,7 @@ class Popper:
                 key.auto_ack,
                 self._mark(key),
                 key.prefetch,
+                key.max_bytes,
             )
         except OutcomeUnknown:
             # Perhaps the leases were given: nobody will work on them, so they go back.

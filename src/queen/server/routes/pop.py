@@ -109,6 +109,7 @@ def read_request(request: Request, queue: str, partition: str | None) -> PopRequ
         mode=mode,
         start_at=start_at,
         prefetch=request.flag("prefetch"),
+        max_bytes=min(request.number("maxBytes", settings.pop_byte_limit, low=1), settings.pop_byte_limit),
     )
 
 
@@ -151,6 +152,7 @@ _QUERY: Final = (
     Query("autoAck", "boolean", "Count the messages as done when they are handed out.", False),
     Query("subscriptionMode", description="Where a new group starts: all or new."),
     Query("subscriptionFrom", description="Where a new group starts: now, or a time."),
+    Query("maxBytes", "integer", "Most bytes of payloads to return; the first message comes whatever its size."),
     Query("leaseSeconds", "integer", "How long the lease lives; the queue's own time unless given."),
     Query(
         "prefetch",

@@ -3,7 +3,7 @@
 --   comes first (I2: a partition with a live lease is never handed out again to the group). O(batch) at any depth (I6).
 --   p_partition: only this one. p_lease_seconds null: the queue's. p_auto_ack: the cursor moves at once and no lease is kept.
 --   p_prefetch: the batch is handed over one by one, so that its expiry counts as a delivery of its first message only (R17), and it
---   has a mebibyte of payloads at most.
+--   has a mebibyte of payloads at most. p_bytes: each request gets payloads of at most so many bytes, or one message.
 --   What failed or expired together comes again together: a batch with counts above zero ends where they do.
 --   p_mark: a ready_at below which this caller found nothing lately; a hint that spares walking dead index entries.
 --   The first row (request 0) says how it went: state ok | absent | paused | unregistered | again (gave up on stale candidates, ask
@@ -14,7 +14,7 @@
 create or replace function queen.pop_lanes(
     p_queue text, p_group text, p_batch integer[], p_partitions integer[], p_lease uuid[],
     p_partition text default null, p_lease_seconds integer default null, p_auto_ack boolean default false,
-    p_mark timestamptz default null, p_prefetch boolean default false
+    p_mark timestamptz default null, p_prefetch boolean default false, p_bytes bigint default null
 ) returns table (request integer, state text, next_ready_at timestamptz, mark timestamptz, started_at timestamptz,
                  lease_expires_at timestamptz, partition_id bigint, partition_name text, retry_count integer, delivery_count integer,
                  first_seq bigint, seqs bigint[], message_ids uuid[], payloads jsonb[], created_ats timestamptz[],
@@ -102,8 +102,17 @@ begin
     if t.req is null then
         return;
     end if;
-    if p_prefetch then
-        t.last := queen.cut_batches(t.ids, p_group, t.first, t.last);
+    if p_prefetch or (p_bytes is not null and 1 < any (p_batch)) then
+        t.last := queen.cut_batches(t.req, t.ids, p_group, p_lease, t.first, t.last, least(p_bytes, case when p_prefetch then 1048576 end));
+        if array_position(t.last, null) is not null then
+            select array_agg(l.req order by l.place), array_agg(l.id order by l.place), array_agg(l.name order by l.place),
+                   array_agg(l.from_seq order by l.place), array_agg(l.to_seq order by l.place), array_agg(l.retry order by l.place),
+                   array_agg(l.delivery order by l.place), array_agg(l.skips order by l.place)
+              into t.req, t.ids, t.names, t.first, t.last, t.retries, t.deliveries, t.skips
+              from unnest(t.req, t.ids, t.names, t.first, t.last, t.retries, t.deliveries, t.skips) with ordinality
+                   l(req, id, name, from_seq, to_seq, retry, delivery, skips, place)
+             where l.to_seq is not null;
+        end if;
     end if;
     if 1 = all (p_batch) then
         -- One message per lane needs no aggregates, which are most of what a lane costs.
