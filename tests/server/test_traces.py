@@ -49,7 +49,7 @@ def test_an_unknown_message(api: httpx2.Client, queue: str) -> None:
         {"transactionId": "nope", "partitionId": "no id", "data": {}},
     ):
         answer = api.post("/api/v1/traces", json=body)
-        assert (answer.status_code, answer.json()) == (500, {"success": False, "error": "Message not found"})
+        assert (answer.status_code, answer.json()) == (404, {"success": False, "error": "Message not found"})
     assert api.get(f"/api/v1/traces/{pushed['partition_id']}/nope").json() == {"traces": []}
 
 

@@ -346,8 +346,10 @@ class Joining:
         self.is_closing = transport.is_closing
 
     def write(self, data: bytes) -> None:
-        """Send data, after the head that was kept."""
-        if self._head:
+        """Send data, after the head that was kept; to nobody when the connection is closed."""
+        if self._transport.is_closing():
+            self._head = b""
+        elif self._head:
             head, self._head = self._head, b""
             self._transport.write(head + data)
         elif data.startswith(_HEAD):
@@ -362,8 +364,8 @@ class Joining:
         self._transport.close()
 
     def _flush(self) -> None:
-        if self._head:
-            head, self._head = self._head, b""
+        head, self._head = self._head, b""
+        if head and not self._transport.is_closing():
             self._transport.write(head)
 
     def __getattr__(self, name: str) -> Any:

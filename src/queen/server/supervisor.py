@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -13,9 +14,11 @@ from multiprocessing.context import SpawnProcess
 from types import FrameType
 from typing import Final
 
+import asyncpg
 import structlog
 
 from queen.config import ConfigError, Settings
+from queen.db import migrate
 from queen.server import logs
 from queen.server.doorman import is_local
 from queen.server.serve import database_for, listening_socket, run
@@ -23,6 +26,9 @@ from queen.server.shares import DIRECTORY
 
 LOG: Final = structlog.get_logger("queen.supervisor")
 _STEADY: Final = 10.0
+_KNOCK: Final = 5.0
+# A wrong password or user, a user who may not connect, a database that does not exist.
+_TURNED_AWAY: Final = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
 _PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -96,6 +102,22 @@ class Supervisor:
                 process.join(5)
 
 
+def require_admitted(settings: Settings) -> None:
+    """Refuse an address that PostgreSQL will never let us in by; one where nobody answers yet is waited for."""
+
+    async def knock() -> None:
+        async with migrate.connect(settings.database_url or "", timeout=_KNOCK):
+            pass
+
+    try:
+        asyncio.run(knock())
+    except ValueError as error:
+        raise ConfigError(f"database_url cannot be used: {error}") from error
+    except (OSError, TimeoutError) as error:
+        if isinstance(error.__cause__, _TURNED_AWAY):
+            raise ConfigError(f"database_url cannot be used: {error.__cause__}") from error
+
+
 def serve(settings: Settings) -> bool:
     """`queen serve`: one process, or several under a supervisor; tells whether it could start."""
     if not (settings.jwt_enabled or settings.allow_anonymous or is_local(settings.host)):
@@ -105,4 +127,5 @@ def serve(settings: Settings) -> bool:
         )
     logs.set_up(settings)
     with database_for(settings) as complete:
+        require_admitted(complete)
         return run(complete) if complete.workers == 1 else Supervisor(complete).run()

@@ -167,8 +167,8 @@ async def record(request: Request) -> Response:
             names=[name for name in names if name],
         )
     except errors.MessageNotFound as error:
-        # The status clients of 0.15 know; they swallow it.
-        return answer(TraceRecorded(False, error=error.message), 500)
+        # In the form clients of 0.15 know; they swallow it, whatever the status.
+        return answer(TraceRecorded(False, error=error.message), 404)
     return answer(TraceRecorded(True, to_wire("trace", number)), 201)
 
 
