@@ -67,6 +67,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     ] = 16 * 2**20
     header_limit: Annotated[int, _set("Largest head of a request; more is answered 431.", ge=1024)] = 64 * 2**10
     head_timeout: Annotated[float, _set("How long the head of a request may take to arrive.", ge=0.1, le=300)] = 10.0
+    answer_timeout: Annotated[
+        float, _set("How long a caller may take to read an answer before it is hung up on.", ge=1, le=86_400)
+    ] = 300.0
     connection_limit: Annotated[int, _set("Most connections of one broker process.", ge=1)] = 16_384
     batch_limit: Annotated[int, _set("Most messages in one push, pop or ack.", ge=1, le=100_000)] = 10_000
     cors_origins: Annotated[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import json
 import ssl
 import time
@@ -16,11 +15,7 @@ import httpx2
 import jwt
 import pytest
 from click.testing import CliRunner
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 from jwt.algorithms import ECAlgorithm
 
 from queen.cli import main
@@ -30,6 +25,7 @@ from queen.errors import EncryptionUnavailable
 from queen.server import auth as auth_module
 from queen.server.auth import Authenticator, KeysUnavailable, NotAuthenticated
 from tests.server.calls import ack_batch, configure, data, pop, push
+from tests.server.certificates import write_certificate
 from tests.server.conftest import SECRET
 from tests.server.running import Running, run_broker, run_process
 from tests.server.wires import ask, open_wire
@@ -306,26 +302,6 @@ async def test_a_curve_opens_only_its_own_algorithm() -> None:
         assert await works(auth, signed(good, "good", "ES384"))
         assert not await works(auth, signed(ec.generate_private_key(ec.SECP256R1()), "good"))
         assert not await works(auth, signed(odd, "odd", "ES256K"))
-
-
-def write_certificate(directory: Path, name: str) -> bytes:
-    """A certificate for 127.0.0.1 and its key; returns its bytes as a client sees them."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    (directory / "tls.crt").write_bytes(certificate.public_bytes(Encoding.PEM))
-    (directory / "tls.key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    return certificate.public_bytes(Encoding.DER)
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ class Protocol(HttpToolsProtocol):
         self.direct = transport
         self.gone = asyncio.Event()
         self._unsent: Undelivered | None = None
+        self._leaving_since: float | None = None
         self._held = False
         self._fields: dict[bytes, bytes] | None = None
         self._body = b""
@@ -201,15 +202,22 @@ class Protocol(HttpToolsProtocol):
         self._answered_at = self.loop.time()
 
     def _look_whether_idle(self) -> None:
-        """One timer for a connection: is it without a request for long, or did a head begin and does not end?"""
+        """One timer for a connection: is it idle for long, does a head not end, or an answer not leave?"""
         now = self.loop.time()
+        if not self.direct.get_write_buffer_size():
+            self._leaving_since = None
+        elif self._leaving_since is None:
+            self._leaving_since = now
+        elif now - self._leaving_since > self._limits.answer_timeout:
+            self.direct.abort()
+            return
         left = self._answered_at + self.timeout_keep_alive - now
         if self._head_at is not None:
             left = self._head_at + self._limits.head_timeout - now
             if left <= 0:
                 self._refuse(HeadTooSlow(f"the head did not arrive within {self._limits.head_timeout:g} seconds"))
                 return
-        elif self._busy or self._held:
+        elif self._busy or self._held or self._leaving_since is not None:
             left = self.timeout_keep_alive
         if left > 0:
             wait = min(left, self._limits.head_timeout, self.timeout_keep_alive)
