@@ -41,7 +41,7 @@ def test_a_wrong_password_or_database(tmp_path: Path) -> None:
         head, _, place = right.partition("@")
         user = head.rpartition(":")[0]
         said = refusal(f"{user}:wrong-secret@{place}", tmp_path)
-        assert "database_url cannot be used: password authentication failed" in said
+        assert "database_url cannot be used: PostgreSQL does not let us in: password authentication failed" in said
         assert "wrong-secret" not in said
         assert "does not exist" in refusal(right.rpartition("/")[0] + "/nowhere", tmp_path)
 

@@ -58,11 +58,17 @@ class Applied:
 Memory = dict[tuple[str, str], Applied]
 
 
+class TurnedAway(ConnectionError):
+    """A wrong password or user, a user who may not connect, or no such database: waiting will not help."""
+
+
 @asynccontextmanager
 async def connect(dsn: str, *, timeout: float = 30) -> AsyncIterator[Connection]:
     """Open a connection of its own, fit for a pooler too, for the length of a block."""
     try:
         connection = await asyncpg.connect(dsn, timeout=timeout, statement_cache_size=0)
+    except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
+        raise TurnedAway(f"PostgreSQL does not let us in: {error}") from error
     except (OSError, asyncpg.PostgresError) as error:
         raise ConnectionError(f"cannot connect to PostgreSQL: {str(error) or 'no answer in time'}") from error
     try:

@@ -14,7 +14,6 @@ from multiprocessing.context import SpawnProcess
 from types import FrameType
 from typing import Final
 
-import asyncpg
 import structlog
 
 from queen.config import ConfigError, Settings
@@ -27,8 +26,6 @@ from queen.server.shares import DIRECTORY
 LOG: Final = structlog.get_logger("queen.supervisor")
 _STEADY: Final = 10.0
 _KNOCK: Final = 5.0
-# A wrong password or user, a user who may not connect, a database that does not exist.
-_TURNED_AWAY: Final = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
 _PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -111,11 +108,10 @@ def require_admitted(settings: Settings) -> None:
 
     try:
         asyncio.run(knock())
-    except ValueError as error:
+    except (ValueError, migrate.TurnedAway) as error:
         raise ConfigError(f"database_url cannot be used: {error}") from error
-    except (OSError, TimeoutError) as error:
-        if isinstance(error.__cause__, _TURNED_AWAY):
-            raise ConfigError(f"database_url cannot be used: {error.__cause__}") from error
+    except (OSError, TimeoutError):
+        pass
 
 
 def serve(settings: Settings) -> bool:
