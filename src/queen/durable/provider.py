@@ -12,7 +12,7 @@ Every call raises :class:`ProviderError` and nothing else.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Self
 
@@ -225,6 +225,13 @@ class Provider(ABC):
         self, token: str, completion: OrchestratorMessage | None = None, *, pushes: Sequence[QueuePush] = ()
     ) -> None:
         """Delete the item and send its completion in one transaction. Error: ``lock_lost``."""
+
+    def on_cancelled(self, told: Callable[[Callable[[str], bool]], None]) -> Callable[[], None]:
+        """Call ``told`` as soon as activities may have been cancelled elsewhere, with whether they are of an instance.
+
+        A store that cannot tell leaves it to the renewal of locks. The answer ends it.
+        """
+        return lambda: None
 
     def transaction(self, token: str) -> AbstractAsyncContextManager[StepTransaction]:
         """A transaction of the caller's own that ends with the item: see ``StepTransaction``."""

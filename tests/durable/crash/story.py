@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 import uuid
 from datetime import timedelta
 from pathlib import Path
@@ -76,8 +77,22 @@ async def work(url: str) -> None:
     """Work until killed."""
     async with await open_provider(url) as provider:
         worker = Worker(provider, workflows=[journey, leaf], activities=[step, unsteady], settings=CRASHING)
+        ready_file(os.getpid()).touch()
         await worker.run()
 
 
+def ready_file(pid: int) -> Path:
+    """Says that a worker is at work."""
+    return Path(f"{os.environ[EFFECTS]}.ready.{pid}")
+
+
+def set_clock(ahead_ms: int) -> None:
+    """Let the clock of this process be wrong."""
+    seconds, nanoseconds = time.time, time.time_ns
+    time.time = lambda: seconds() + ahead_ms / 1000
+    time.time_ns = lambda: nanoseconds() + ahead_ms * 1_000_000
+
+
 if __name__ == "__main__":
+    set_clock(int(sys.argv[2]))
     asyncio.run(work(sys.argv[1]))

@@ -291,3 +291,41 @@ async def test_a_workflow_is_started_in_the_transaction_of_ones_own_rows(postgre
             with pytest.raises(asyncpg.PostgresError, match="must be a JSON list"):
                 await connection.fetchval(start, "order-3", wrong, None)
     await connection.close()
+
+
+@activity
+async def until_cancelled(ctx: ActivityContext) -> None:
+    HEARD.append("begun")
+    try:
+        await asyncio.sleep(60)
+    finally:
+        HEARD.append("cancelled")
+
+
+@workflow
+async def long_one(ctx: WorkflowContext) -> None:
+    await ctx.activity(until_cancelled)
+
+
+@workflow
+async def short_of_patience(ctx: WorkflowContext) -> None:
+    await ctx.race(ctx.activity(until_cancelled), ctx.event("enough"))
+
+
+HEARD: list[str] = []
+
+
+@pytest.mark.parametrize("how", ["cancelled", "dropped"])
+async def test_an_activity_elsewhere_is_told_at_once_that_it_is_cancelled(postgres_address: Address, how: str) -> None:
+    """Its lock is renewed every 25 s only: it is a notice that tells it."""
+    HEARD.clear()
+    async with (
+        await postgres_address.open() as one,
+        await postgres_address.open() as other,
+        Worker(one, workflows=[long_one, short_of_patience]),
+        Worker(other, activities=[until_cancelled]),
+    ):
+        handle = await WorkflowClient(one).start(long_one if how == "cancelled" else short_of_patience, id="l")
+        await eventually(lambda: HEARD == ["begun"])
+        await (handle.cancel() if how == "cancelled" else handle.raise_event("enough"))
+        await eventually(lambda: HEARD == ["begun", "cancelled"], within=8)

@@ -60,6 +60,9 @@ class ActivityLoop(SlotLoop[LockedTask]):
         self._client = client
         self._threads = Threads(2 * settings.worker_concurrency, "queen-activity")
         self._sessions: dict[str, int] = {}
+        self._instances: dict[str, str] = {}
+        self._looking: set[asyncio.Task[None]] = set()
+        self._end_listening = provider.on_cancelled(self._look_again)
         self.session_seen = asyncio.Event()
         timeout, buffer = settings.worker_lock_timeout_ms, settings.worker_lock_renewal_buffer_ms
         self.renewal = Renewal(self._renew, renewal_interval(timeout, buffer))
@@ -92,6 +95,7 @@ class ActivityLoop(SlotLoop[LockedTask]):
         if session is not None:
             self.session_seen.set()
             self._sessions[session] = self._sessions.get(session, 0) + 1
+        self._instances[item.token] = item.task.instance
         try:
             await self._handle(item)
         except ProviderError as error:
@@ -101,11 +105,21 @@ class ActivityLoop(SlotLoop[LockedTask]):
             await self._give_back_quietly(item)
             raise
         finally:
+            del self._instances[item.token]
             if session is not None:
                 self._leave_session(session)
 
+    def _look_again(self, concerned: Callable[[str], bool]) -> None:
+        """Some activities of these instances were cancelled: whose lock is gone is told so now."""
+        tokens = [token for token, instance in self._instances.items() if concerned(instance)]
+        if tokens:
+            looking = asyncio.create_task(self.renewal.renew(tokens))
+            self._looking.add(looking)
+            looking.add_done_callback(self._looking.discard)
+
     def close(self) -> None:
         """Let go of the threads; a sync activity still running is not waited for."""
+        self._end_listening()
         self._threads.close()
 
     async def _handle(self, item: LockedTask) -> None:

@@ -46,9 +46,10 @@ class Renewal:
             await asyncio.sleep(max(first - loop.time(), 0.01))
             due = [token for token, (when, _) in self._held.items() if when <= loop.time()]
             if due:
-                await self._renew_due(due)
+                await self.renew(due)
 
-    async def _renew_due(self, due: Sequence[str]) -> None:
+    async def renew(self, due: Sequence[str]) -> None:
+        """Renew these now, and tell those that are lost."""
         try:
             lost = await self._renew(due)
         except ProviderError as error:

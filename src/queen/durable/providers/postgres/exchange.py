@@ -43,6 +43,7 @@ class PostgresExchange(PostgresQueries):
         self._pushing = Batcher[Request, Any](self._exchange)
         self._enqueued = Batcher[Enqueued, bool](self._enqueue_messages, lanes=1)
         self._notices = Notices(self._send_notice)
+        self._cancellations: list[Callable[[Callable[[str], bool]], None]] = []
 
     async def _finish_calls(self) -> None:
         for batcher in (self._exchanges, self._pushing, self._enqueued):
@@ -86,7 +87,7 @@ class PostgresExchange(PostgresQueries):
 
     def _notice(self, made: Exchange) -> str | None:
         soon = made.completes or any(map(self._soon, made.visible))
-        queues = "o" * soon + "w" * made.works
+        queues = "o" * soon + "w" * made.works + "c" * made.cancels
         changed = [self._instances[turn.token] for turn in made.turns if turn.token in self._instances]
         return self._notices.take(queues, changed) if queues or changed else None
 
@@ -98,11 +99,21 @@ class PostgresExchange(PostgresQueries):
             self._orchestrations.notify(min(visible))
         if made.works and not (tasks is not None and tasks.took_all()):
             self._tasks.notify()
+        if made.cancels:
+            self._tell_cancelled({row["instance"] for row in acked}.__contains__)
         for turn, row in zip(made.turns, acked, strict=True):
             self._instances.pop(turn.token, None)
             if row["instance"] is not None:
                 ended = turn.commit.metadata.status in ENDED
                 self._changes.notify(row["instance"], ended=ended)
+
+    def on_cancelled(self, told: Callable[[Callable[[str], bool]], None]) -> Callable[[], None]:
+        self._cancellations.append(told)
+        return lambda: self._cancellations.remove(told)
+
+    def _tell_cancelled(self, concerned: Callable[[str], bool]) -> None:
+        for told in self._cancellations:
+            told(concerned)
 
     async def _deliver(
         self,

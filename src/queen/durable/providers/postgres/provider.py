@@ -103,6 +103,8 @@ class PostgresProvider(PostgresExchange):
             self._orchestrations.notify()
         if "w" in queues:
             self._tasks.notify()
+        if "c" in queues:
+            self._tell_cancelled(lambda instance: concerns(changed, instance))
         for instance in self._changes.waiting():
             if concerns(changed, instance):
                 self._changes.notify(instance)

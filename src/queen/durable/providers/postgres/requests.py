@@ -105,6 +105,11 @@ class Exchange:
         return any(turn.commit.worker_items for turn in self.turns)
 
     @cached_property
+    def cancels(self) -> bool:
+        """Whether a turn cancels activities, which may run anywhere."""
+        return any(turn.commit.cancelled_activities for turn in self.turns)
+
+    @cached_property
     def pushes(self) -> bool:
         """Whether something goes to a Queen queue, where it may have to wait for others."""
         return any(turn.commit.pushes for turn in self.turns) or any(one.pushes for one in self.finished)
