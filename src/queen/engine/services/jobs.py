@@ -17,10 +17,14 @@ from queen.sql import query
 SHARE: Final = 0.9
 # Seconds a transaction of a service should take: whoever meets one of its locks waits no longer than this.
 PORTION: Final = 0.01
+# Seconds between two portions: a row's lock goes to whoever asks first, and one that waits for it needs a moment to wake up.
+_REST: Final = 0.002
 # Messages in a portion: the first one of a run, and no fewer or more than these, however long they take.
 FIRST: Final = 500
 SMALLEST: Final = 250
 LARGEST: Final = 20_000
+# Statistics read every partition's head: they rest so many times as long as they took.
+_STATS_REST: Final = 20
 _SCHEDULED: Final = 0.5
 _HOURLY: Final = 3600.0
 
@@ -48,6 +52,9 @@ class Jobs:
         self._engine = engine
         self._database = engine.database
         self._settings = settings
+        # The portions of all services take turns, so that together they keep no more than one of the database's cores busy.
+        self._turn = asyncio.Lock()
+        self._stats_again = 0.0
 
     async def retention(self) -> Mapping[str, Any]:
         """Remove messages past their time."""
@@ -72,8 +79,13 @@ class Jobs:
         return dict(await self._database.fetchrow(query("services/count_leases")))
 
     async def stats(self) -> Mapping[str, Any]:
-        """Add what happened since the last run to the minute's statistics."""
-        return dict(await self._database.fetchrow(query("services/collect_stats")))
+        """Add what happened since the last run to the minute's statistics; less often where that takes long."""
+        began = _now()
+        if began < self._stats_again:
+            return {"queues": 0}
+        row = await self._database.fetchrow(query("services/collect_stats"))
+        self._stats_again = began + (_now() - began) * _STATS_REST - self._settings.stats_interval
+        return dict(row)
 
     async def deliveries(self) -> Mapping[str, Any]:
         """Remove what is old from the delivery log."""
@@ -96,7 +108,8 @@ class Jobs:
         end = _now() + SHARE * _HOURLY
         removed = 0
         while _now() < end:
-            count = (await self._database.fetchrow(query(f"services/{portion}"), days))["removed"]
+            async with self._turn:
+                count = (await self._database.fetchrow(query(f"services/{portion}"), days))["removed"]
             removed += count
             if not count:
                 break
@@ -117,15 +130,18 @@ class Jobs:
         while turns and (served < len(rows) or _now() < end):  # every queue has a turn, however long the others took
             served += 1
             queue_id, place, size = turns.popleft()
-            began = _now()
             try:
-                row = await self._database.fetchrow(query(f"services/{portion}"), queue_id, *place, size)
+                async with self._turn:
+                    began = _now()
+                    row = await self._database.fetchrow(query(f"services/{portion}"), queue_id, *place, size)
+                    spent = _now() - began
+                await asyncio.sleep(_REST)
             except QueenError as error:
                 failure = failure or error
                 continue
             done[queue_id] += row["handled"]
             if row["last_at"] is not None:
-                turns.append((queue_id, (row["last_at"], row["last_id"]), _next_size(size, _now() - began)))
+                turns.append((queue_id, (row["last_at"], row["last_id"]), _next_size(size, spent)))
         if failure is not None:
             raise failure
         return done, not turns

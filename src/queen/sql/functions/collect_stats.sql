@@ -1,9 +1,11 @@
 -- Promises: adds what happened since the last run to the current minute of every queue (pushed, popped, acked, failed) and notes its lag:
---   messages the slowest group has to get, and the age of the oldest of them. Exact: differences of running totals, from which goes
---   what partitions and groups deleted since had counted. What happened is added to queen.totals too, also of deleted queues.
+--   messages the slowest group has to get (with no group, all that are kept), and the age of the oldest of them. Exact: differences of
+--   running totals, from which goes what partitions and groups deleted since had counted. What happened is added to queen.totals too,
+--   also of deleted queues. One pass over the heads and the cursors.
 -- Locks: stats rows and the totals; nothing of the verbs.
 create or replace function queen.collect_stats() returns bigint
-language plpgsql volatile as $$
+language plpgsql volatile
+set enable_hashjoin = on set enable_hashagg = on set jit = off set work_mem = '64MB' as $$
 declare
     v_now    timestamptz := queen.clock();
     v_bucket timestamptz := date_trunc('minute', v_now);
@@ -15,28 +17,31 @@ begin
         select c.queue_id, sum(c.pushed)::bigint as pushed, sum(c.popped)::bigint as popped, sum(c.acked)::bigint as acked,
                sum(c.failed)::bigint as failed
           from corrected c group by c.queue_id
-    ), pushed as (
-        select p.queue_id, sum(p.next_seq - 1)::bigint as n from queen.partitions p group by p.queue_id
     ), used as (
         select c.queue_id, sum(c.total_messages_delivered)::bigint as popped, sum(c.total_messages_consumed)::bigint as acked,
                sum(c.total_messages_failed)::bigint as failed
           from queen.partition_consumers c group by c.queue_id
-    ), oldest as (
-        select c.queue_id, max(extract(epoch from v_now - m.created_at) * 1000)::bigint as age
-          from queen.partition_consumers c
-          join queen.partitions p on p.id = c.partition_id and p.next_seq > greatest(c.last_consumed_seq + 1, p.first_seq)
-         cross join lateral (select x.created_at from queen.messages x
-                              where x.partition_id = p.id and x.seq >= greatest(c.last_consumed_seq + 1, p.first_seq)
-                              order by x.seq limit 1) m
-         where c.ready_at is not null
-         group by c.queue_id
+    ), heads as (
+        select p.queue_id, sum(p.next_seq - 1)::bigint as pushed, sum(d.depth)::bigint as depth,
+               min(case when d.depth = 0 then null
+                        when coalesce(c.slowest, 0) < p.first_seq and not p.has_skips then p.oldest_at
+                        else (select m.created_at from queen.messages m
+                               where m.partition_id = p.id and m.seq > greatest(c.slowest, p.first_seq - 1) order by m.seq limit 1)
+                   end) as oldest
+          from queen.partitions p
+          left join (select x.partition_id, min(x.last_consumed_seq) as slowest from queen.partition_consumers x group by 1) c
+            on c.partition_id = p.id
+         cross join lateral (select queen.lane_depth(p, null, coalesce(c.slowest, 0)) as depth) d
+         group by p.queue_id
     ), totals as (
-        select q.id, coalesce(p.n, 0) as pushed, coalesce(u.popped, 0) as popped, coalesce(u.acked, 0) as acked,
-               coalesce(u.failed, 0) as failed, queen.queue_depth(q.id) as lag, coalesce(o.age, 0) as age
+        select q.id, coalesce(h.pushed, 0) as pushed, coalesce(u.popped, 0) as popped, coalesce(u.acked, 0) as acked,
+               coalesce(u.failed, 0) as failed,
+               case when exists (select from queen.subscriptions x where x.queue_id = q.id and not x.filled) then queen.queue_depth(q.id)
+                    else coalesce(h.depth, 0) end as lag,
+               greatest(coalesce(extract(epoch from v_now - h.oldest) * 1000, 0), 0)::bigint as age
           from queen.queues q
-          left join pushed p on p.queue_id = q.id
+          left join heads h on h.queue_id = q.id
           left join used u on u.queue_id = q.id
-          left join oldest o on o.queue_id = q.id
     ), fresh as (
         select t.id, t.lag, t.age, t.pushed - coalesce(o.pushed, 0) + coalesce(g.pushed, 0) as pushed,
                t.popped - coalesce(o.popped, 0) + coalesce(g.popped, 0) as popped, t.acked - coalesce(o.acked, 0) + coalesce(g.acked, 0) as acked,

@@ -2,7 +2,7 @@
 --   not, except inside a live lease; and messages older than completed_retention_seconds that every known group has passed (at least
 --   one group must exist). With `archive` on, nothing is removed that is not in every lake yet (none there: nothing at all). At most
 --   p_limit messages, in the order of the partitions given; returns how many went.
--- Locks: the partition rows by id (SKIP LOCKED: a busy partition is left for the next run); consumer rows are only read.
+-- Locks: as queen.remove_ranges; consumer rows are only read.
 create or replace function queen.retain_partitions(p_ids bigint[], p_limit integer default 10000) returns bigint
 language plpgsql volatile
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
@@ -13,14 +13,11 @@ declare
     v_aged      timestamptz := '-infinity';
     v_completed timestamptz := '-infinity';
     v_archived  bigint;
-    v_held      bigint[];
     v_ids       bigint[];
     v_to        bigint[];
     v_by_age    bigint[];
 begin
-    select array_agg(h.id) into v_held
-      from (select p.id from queen.partitions p where p.id = any (p_ids) order by p.id for no key update skip locked) h;
-    select x.* into q from queen.queues x join queen.partitions p on p.queue_id = x.id where p.id = v_held[1];
+    select x.* into q from queen.queues x join queen.partitions p on p.queue_id = x.id where p.id = any (p_ids) limit 1;
     if not found or not q.retention_enabled then
         return 0;
     end if;
@@ -55,7 +52,6 @@ begin
             select least(case when p.last_created_at < v_completed then p.next_seq - 1
                               when p.oldest_at < v_completed then queen.seq_at(p.id, v_completed) else p.first_seq - 1 end,
                          coalesce(c.passed, 0)) as up_to) passed
-         where i.id = any (v_held)
     ), portions as (
         select b.*, p_limit - coalesce(sum(b.up_to - b.first_seq + 1) over (order by b.place rows between unbounded preceding and 1 preceding), 0)
                as room
