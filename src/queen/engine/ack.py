@@ -222,10 +222,15 @@ def message_arguments(calls: Sequence[Sequence[Ack]]) -> tuple[Any, ...]:
         [ack.group for _, ack in flat],
         [ack.lease_id for _, ack in flat],
         [ack.transaction_id for _, ack in flat],
-        [ack.seq for _, ack in flat],
+        _any([ack.seq for _, ack in flat]),
         [ack.status for _, ack in flat],
-        [_error(ack.error) for _, ack in flat],
+        _any([_error(ack.error) for _, ack in flat]),
     )
+
+
+def _any(values: list[T]) -> list[T] | None:
+    """The values, or none at all: an array costs by its length, whatever is in it."""
+    return None if all(value is None for value in values) else values
 
 
 def _error(text: str | None) -> str | None:

@@ -1,6 +1,6 @@
--- Promises: the seqs of many messages by their transaction ids, in the order given; null where there is none. An id of the producer's own
---   is found by the index; one the server made up (the text of the message id) in the given range (a lease), else among the messages
---   stored within five minutes of the time it carries. Each range is read once, however many are asked for.
+-- Promises: the seqs of many messages by their transaction ids, in the order given; null where there is none. First in the given range
+--   (a lease), read once; then one of the producer's own by the index, and one the server made up (the text of the message id) among
+--   the messages stored within five minutes of the time it carries, read once however many are asked for.
 -- Locks: nothing.
 create or replace function queen.find_messages(p_partition bigint, p_names text[], p_from bigint, p_to bigint) returns bigint[]
 language plpgsql stable
@@ -9,24 +9,23 @@ declare
     v_seqs bigint[];
     v_made constant text := '^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$';
 begin
-    select array_agg(m.seq order by n.place) into v_seqs
-      from unnest(p_names) with ordinality n(name, place)
-      left join lateral (select x.seq from queen.messages x
-                          where x.partition_id = p_partition and x.transaction_id = n.name limit 1) m on true;
     for v_round in 1 .. 2 loop
-        exit when not exists (select from unnest(p_names, v_seqs) n(name, seq) where n.seq is null and n.name ~* v_made);
-        if v_round = 2 then
-            select queen.seq_at(p_partition, min(t.made) - interval '5 minutes') + 1,
-                   queen.seq_at(p_partition, max(t.made) + interval '5 minutes') into p_from, p_to
-              from unnest(p_names, v_seqs) n(name, seq)
-             cross join lateral (select queen.uuid7_time(n.name::uuid) as made offset 0) t
-             where n.seq is null and n.name ~* v_made;
-        end if;
         select array_agg(coalesce(n.seq, m.seq) order by n.place) into v_seqs
           from unnest(p_names, v_seqs) with ordinality n(name, seq, place)
-          left join (select x.id::text as name, x.seq from queen.messages x
-                      where x.partition_id = p_partition and x.seq between p_from and p_to and x.transaction_id is null) m
-            on m.name = lower(n.name);
+          left join (select coalesce(x.transaction_id, x.id::text) as name, x.seq from queen.messages x
+                      where x.partition_id = p_partition and x.seq between p_from and p_to and (v_round = 1 or x.transaction_id is null)) m
+            on m.name = case v_round when 1 then n.name else lower(n.name) end;
+        exit when array_position(v_seqs, null) is null or v_round = 2;
+        select array_agg(coalesce(n.seq, m.seq) order by n.place) into v_seqs
+          from unnest(p_names, v_seqs) with ordinality n(name, seq, place)
+          left join lateral (select x.seq from queen.messages x
+                              where n.seq is null and x.partition_id = p_partition and x.transaction_id = n.name limit 1) m on true;
+        select queen.seq_at(p_partition, min(t.made) - interval '5 minutes') + 1,
+               queen.seq_at(p_partition, max(t.made) + interval '5 minutes') into p_from, p_to
+          from unnest(p_names, v_seqs) n(name, seq)
+         cross join lateral (select queen.uuid7_time(n.name::uuid) as made offset 0) t
+         where n.seq is null and n.name ~* v_made;
+        exit when p_from is null;
     end loop;
     return v_seqs;
 end $$;
