@@ -328,3 +328,20 @@ async def test_a_retry_is_kept_when_what_was_in_front_is_deleted(engine: Engine,
     await engine.ack(acks([again], "failed"))
     assert await dead(sql) == [2]
     assert (await lane(sql))["total_messages_consumed"] == 0
+
+
+@pytest.mark.parametrize("status", ["completed", "failed", "retry"])
+async def test_an_ack_of_what_is_gone_finishes_nothing(
+    engine: Engine, sql: Sql, clock: Clock, status: AckStatus
+) -> None:
+    """The lease ran out, then retention took its message: nothing of the batch is left, nor was any of it finished."""
+    await engine.queues.configure("q", {"retention_enabled": True, "retention_seconds": 50})
+    await push(engine, 1)
+    (held,) = await pop(engine, lease_seconds=10)
+    await clock.advance(60)
+    await push(engine, 2)
+    assert await sql.fetchval("select queen.retain_partitions(array[$1::bigint])", held.partition_id) == 1
+    await sql.fetch("select queen.delete_message(partition_id, coalesce(transaction_id, id::text)) from queen.messages")
+    (answer,) = await engine.ack(acks([held], status))
+    assert answer.verdict == "unknown"
+    assert await sql.fetchval("select total_messages_consumed from queen.partition_consumers") == 0

@@ -125,7 +125,7 @@ begin
             v_outcome := case when v_all or 'completed' = any (v_status) then 'partial' else 'failed' end;
         end if;
         -- What is left of the batch may have been deleted meanwhile.
-        if v_skips and v_cursor < c.batch_to and c.lease_id = any (p_lease)
+        if v_skips and v_cursor < c.batch_to and c.lease_id = any (p_lease) and array_position(v_verdict, null) is not null
            and queen.next_kept(p_partition, p_group, v_cursor + 1, c.batch_to) is null then
             v_cursor := c.batch_to;
         end if;
