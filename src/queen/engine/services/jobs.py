@@ -17,7 +17,7 @@ from queen.sql import query
 SHARE: Final = 0.9
 # Seconds a transaction of a service should take: whoever meets one of its locks waits no longer than this.
 PORTION: Final = 0.01
-# Seconds between two portions: a row's lock goes to whoever asks first, and one that waits for it needs a moment to wake up.
+# Seconds between two portions: a row's lock goes to whoever asks first, and one that waits for it has to wake up.
 _REST: Final = 0.002
 # Messages in a portion: the first one of a run, and no fewer or more than these, however long they take.
 FIRST: Final = 500
@@ -52,7 +52,7 @@ class Jobs:
         self._engine = engine
         self._database = engine.database
         self._settings = settings
-        # The portions of all services take turns, so that together they keep no more than one of the database's cores busy.
+        # The portions of all services take turns: together they keep no more than one core of the database busy.
         self._turn = asyncio.Lock()
         self._stats_again = 0.0
 

@@ -36,7 +36,7 @@ begin
     ), totals as (
         select q.id, coalesce(h.pushed, 0) as pushed, coalesce(u.popped, 0) as popped, coalesce(u.acked, 0) as acked,
                coalesce(u.failed, 0) as failed,
-               case when exists (select from queen.subscriptions x where x.queue_id = q.id and not x.filled) then queen.queue_depth(q.id)
+               case when exists (select from queen.subscriptions x where x.queue_id = q.id and not (x.filled and x.settled)) then queen.queue_depth(q.id)
                     else coalesce(h.depth, 0) end as lag,
                greatest(coalesce(extract(epoch from v_now - h.oldest) * 1000, 0), 0)::bigint as age
           from queen.queues q

@@ -5,7 +5,7 @@ create or replace function queen.guard_old_snapshot(p_queues bigint[]) returns v
 language plpgsql volatile as $$
 begin
     perform from queen.queues where id = any (p_queues) order by id for share;
-    if exists (select from queen.subscriptions where queue_id = any (p_queues) and not filled) then
+    if exists (select from queen.subscriptions where queue_id = any (p_queues) and not (filled and settled)) then
         raise exception using errcode = '40001', message = 'a consumer group is being registered on this queue; try again';
     end if;
 end $$;

@@ -29,7 +29,7 @@ declare
     v_expires  timestamptz;
     v_lanes    integer;
 begin
-    select qq.id, qq as config, qq.paused, coalesce(s.filled, false) as filled,
+    select qq.id, qq as config, qq.paused, coalesce(s.filled, false) as filled, not s.settled as unsettled,
            qq.delayed_processing = 0 and qq.window_buffer = 0 and qq.max_wait_time_seconds = 0 and qq.max_deliveries = 0
            and not (qq.retention_enabled and qq.retention_seconds > 0) as plain,
            queen.clock() as now, s.used_at < queen.clock() - interval '1 hour' as unseen,
@@ -37,7 +37,7 @@ begin
       into q
       from queen.queues qq left join queen.subscriptions s on s.queue_id = qq.id and s.consumer_group = p_group
      where qq.name = p_queue;
-    if q.id is null or q.paused or not q.filled or q.unseen then
+    if q.id is null or q.paused or not q.filled or q.unseen or q.unsettled then
         if q.unseen then
             update queen.subscriptions s set used_at = q.now
              where s.ctid = (select x.ctid from queen.subscriptions x where x.queue_id = q.id and x.consumer_group = p_group
@@ -50,6 +50,10 @@ begin
             partition_id := q.id;
             return next;
             return;
+        end if;
+        if q.unsettled then
+            perform queen.settle_group(q.id, p_group);
+            q.now := queen.clock();
         end if;
     end if;
     v_now := q.now;

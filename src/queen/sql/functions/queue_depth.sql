@@ -15,7 +15,7 @@ language sql stable set enable_hashjoin = on as $$
                          and not exists (select from queen.partition_consumers c
                                           where c.partition_id = n.id and c.consumer_group = s.consumer_group)
                       offset 0) x
-                  where s.queue_id = p_queue_id and not s.filled
+                  where s.queue_id = p_queue_id and not (s.filled and s.settled)
                   group by x.id) fresh on fresh.id = p.id
      cross join lateral (
          select coalesce(least((select min(c.last_consumed_seq) from queen.partition_consumers c where c.partition_id = p.id), fresh.seq), 0) as seq

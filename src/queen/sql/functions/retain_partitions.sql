@@ -27,7 +27,7 @@ begin
     end if;
     -- In this order: a group that registers in between is then seen by the second look, below.
     if q.completed_retention_seconds > 0
-       and not exists (select from queen.subscriptions s where s.queue_id = q.id and not s.filled) then
+       and not exists (select from queen.subscriptions s where s.queue_id = q.id and not (s.filled and s.settled)) then
         v_completed := v_now - make_interval(secs => q.completed_retention_seconds);
     end if;
     if q.archive then

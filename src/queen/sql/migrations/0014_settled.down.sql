@@ -1,0 +1,1 @@
+alter table queen.subscriptions drop column settled;
