@@ -8,10 +8,17 @@ from typing import Final
 
 from queen import errors
 from queen.dashboard.acts import acted, asked
+from queen.dashboard.dead_letters import dead_letter, dead_letters
+from queen.dashboard.groups import group, groups
 from queen.dashboard.live import pages
 from queen.dashboard.login import login, logout
+from queen.dashboard.messages import message, messages
 from queen.dashboard.overview import overview
+from queen.dashboard.pipelines import pipeline, pipelines
 from queen.dashboard.queues import heat, queue, queues
+from queen.dashboard.system import system
+from queen.dashboard.traces import trace, traces
+from queen.dashboard.workflows import schedules, workflow, workflows
 from queen.server.request import Request
 from queen.server.routing import Query, Route
 from queen.server.wire import Response
@@ -40,6 +47,20 @@ PAGES: Final = {
     "/queues": queues,
     "/queue": queue,
     "/heat": heat,
+    "/messages": messages,
+    "/message": message,
+    "/groups": groups,
+    "/group": group,
+    "/dead-letters": dead_letters,
+    "/dead-letter": dead_letter,
+    "/traces": traces,
+    "/trace": trace,
+    "/workflows": workflows,
+    "/workflow": workflow,
+    "/schedules": schedules,
+    "/pipelines": pipelines,
+    "/pipeline": pipeline,
+    "/system": system,
 }
 
 ROUTES: Final = [

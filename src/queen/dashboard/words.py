@@ -44,6 +44,11 @@ def span(seconds: float | None) -> str:
     return f"{seconds:.0f}{_NB}s"
 
 
+def fine_span(seconds: float) -> str:
+    """The same with tenths of a second below ten of them."""
+    return f"{seconds:.1f}{_NB}s" if 1 <= seconds < 10 else span(seconds)
+
+
 def ago(time: datetime | None, now: datetime | None = None) -> Markup:
     """How long ago, or in how long, with the absolute time in its tooltip."""
     if time is None:
@@ -101,13 +106,20 @@ def pretty(text: str | None) -> str:
         return text
 
 
+def moment(milliseconds: int) -> datetime:
+    """A time from milliseconds since 1970."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
 FILTERS: Final[dict[str, Any]] = {
     "count": count,
     "number": number,
     "span": span,
+    "fine": fine_span,
     "ago": ago,
     "clock": clock,
     "size": size,
+    "moment": moment,
     "group": group_name,
     "pretty": pretty,
 }

@@ -1,8 +1,9 @@
-"""The shop beside a broker: a week of history once, then live orders for as long as the broker runs."""
+"""The shop beside a broker: a day of history once, then live orders for as long as the broker runs."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,12 +14,16 @@ from typing import Final
 
 import httpx2
 
+from queen.client.client import Client
 from queen.client.connect import connect
 from queen.client.direct import DirectTransport
 from queen.config import Settings
+from queen.demo import fulfilment
 from queen.demo.history import make_history
 from queen.demo.live import Shop
 from queen.demo.storing import store
+from queen.durable import open_provider
+from queen.engine import Engine
 from queen.errors import InvalidRequest, QueenError
 
 MESSAGES: Final = 30_000
@@ -64,15 +69,33 @@ async def _work(settings: Settings) -> None:
     await _until_it_answers(address)
     with suppress(InvalidRequest):  # there is a history already
         async with connect(settings.database_url, data_dir=settings.data_dir) as client:
-            assert isinstance(client.transport, DirectTransport)
             history = make_history(MESSAGES, DAYS, seed=1, until=datetime.now(UTC), plain=False)
-            await store(client.transport.engine, history, "")
+            await store(_engine(client), history, "")
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_sell(address))
+        group.create_task(_fulfil(settings))
+
+
+async def _sell(address: str) -> None:
     for number in count(2):
         try:
             async with connect(address) as client:
                 await Shop(client, seed=number, plain=False, prefix="").run(RATE, ROUND)
         except QueenError:
             await asyncio.sleep(_FAILED_PAUSE)
+
+
+async def _fulfil(settings: Settings) -> None:
+    async with (
+        connect(settings.database_url, data_dir=settings.data_dir) as client,
+        await open_provider(_engine(client).database.dsn) as provider,
+    ):
+        await fulfilment.run(provider, random.Random(1))  # noqa: S311 - a shop, not a secret
+
+
+def _engine(client: Client) -> Engine:
+    assert isinstance(client.transport, DirectTransport)
+    return client.transport.engine
 
 
 async def _until_it_answers(address: str) -> None:

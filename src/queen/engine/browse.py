@@ -154,7 +154,7 @@ class Browser:
         rows = rows[window.offset :]
         place = [(row["created_at"], row["partition_id"], row["seq"]) for row in rows]
         readers = Readers(modes[0]["queue_mode"], modes[0]["named"])
-        return window.page([_listed(row) for row in rows], place), readers
+        return window.page([read_listed(row) for row in rows], place), readers
 
     async def message(self, partition_id: int, transaction_id: str) -> Detail | None:
         """One message, or None."""
@@ -227,7 +227,8 @@ def _check(*texts: str | None) -> None:
             raise errors.InvalidRequest("filter", "names must not contain NUL")
 
 
-def _listed(row: Row) -> Listed:
+def read_listed(row: Row) -> Listed:
+    """A message in a list from its row."""
     return Listed(
         queue=row["queue_name"],
         partition=row["partition_name"],

@@ -255,6 +255,7 @@ document.addEventListener("click", async (event) => {
     document.getElementById("help").showModal();
   } else if (at.dataset.close !== undefined) {
     dialog.close();
+    if (at.dataset.refresh !== undefined) refresh(true);
   } else if (at.dataset.all !== undefined) {
     for (const box of at.closest("form").querySelectorAll("input[name=id]")) box.checked = at.checked;
   }
