@@ -6,38 +6,55 @@ import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
+import httpx2
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
-from queen.demo.history import make_history
-from queen.demo.storing import store
-from queen.engine import Engine
-from tests.server.running import Running, run_broker
+from tests.dashboard.filling import Filled, fill
+from tests.server.running import run_broker
 from tests.support.postgres import TEMPLATE, Postgres
 from tests.support.programs import find_program
 
-MESSAGES = 3000
 expect.set_options(timeout=30_000)
 
 
+@dataclass(frozen=True)
+class Shop:
+    """A broker with much to look at; tests that change something keep to queues of their own."""
+
+    url: str
+    database: str
+    filled: Filled
+
+    def pages(self) -> list[str]:
+        """Every page there is."""
+        return [
+            "", "queues", "queue?name=payments", "queue?name=payments&tab=configuration",
+            "queue?name=payments&tab=audit", "heat?name=payments", "messages", self.filled.message, "groups",
+            "group?queue=orders&name=analytics", "dead-letters", f"dead-letter?id={self.filled.dead_letter}", "traces",
+            f"trace?id={self.filled.trace}", "workflows", "workflow?id=checkout+fails", "schedules", "pipelines",
+            "pipeline?name=rollups", "system", "system?tab=postgres", "system?tab=settings", "system?tab=audit",
+        ]  # fmt: skip
+
+
 @pytest.fixture(scope="session")
-def shop(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A broker with the history of a shop; tests that change something keep to queues of their own."""
+def shop(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """A populated broker."""
     with (
         postgres.scratch(TEMPLATE) as database,
         ThreadPoolExecutor(1) as aside,  # a browser's own loop may run in this thread
         run_broker(database, tmp_path_factory.mktemp("dashboard")) as running,
     ):
-        aside.submit(asyncio.run, fill(database)).result(60)
-        yield running
+        filled = aside.submit(asyncio.run, fill(database)).result(100)
+        yield Shop(running.url, database, filled)
 
 
-async def fill(database: str) -> None:
-    async with Engine.connect(database, listen=False) as engine:
-        history = make_history(MESSAGES, 0.2, seed=7, until=datetime.now(UTC), plain=False)
-        await store(engine, history, "")
+@pytest.fixture
+def api(shop: Shop) -> Iterator[httpx2.Client]:
+    """A client of the same broker."""
+    with httpx2.Client(base_url=shop.url, timeout=40) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
@@ -67,12 +84,12 @@ class Seen:
 
 
 @pytest.fixture
-def seen(shop: Running) -> Seen:
+def seen(shop: Shop) -> Seen:
     return Seen(shop.url)
 
 
 @pytest.fixture
-def page(chromium: Browser, shop: Running, seen: Seen) -> Iterator[Page]:
+def page(chromium: Browser, shop: Shop, seen: Seen) -> Iterator[Page]:
     """A window on the shop; whatever it complains about fails the test."""
     context = chromium.new_context(base_url=shop.url, viewport={"width": 1280, "height": 800})
     context.set_default_timeout(20_000)
