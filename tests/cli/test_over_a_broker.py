@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+import queen
 from queen.cli import main
 from tests.cli.conftest import Queen, lines
 from tests.server.running import run_broker
+from tests.support.wait import wait_for
 
 
 @pytest.fixture
@@ -60,3 +65,34 @@ def test_an_empty_transaction_id_is_refused_and_not_replaced(over_http: Queen, q
         refused = run("push", "orders", "1", "--transaction-id", "")
         assert refused.exit_code != 0
         assert "transactionId must have 1 to" in refused.output
+
+
+@pytest.mark.parametrize("end", ["interrupt", "terminate", "pipe", "limit"])
+@pytest.mark.parametrize("place", ["broker", "database"])
+def test_tail_leaves_no_group_behind(database: str, tmp_path: Path, end: str, place: str) -> None:
+    """Whichever way it ends: a group that stays would hold back retention."""
+    with run_broker(database, tmp_path) as broker, queen.connect_sync(database) as q:
+        q.push("orders", 0)
+        command = [sys.executable, "-m", "queen", "tail", "orders", "-o", "json"]
+        command += [
+            "--url",
+            broker.url if place == "broker" else database,
+            *(["--limit", "2"] if end == "limit" else []),
+        ]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            try:
+                wait_for(lambda: q.groups.list("orders"))
+                q.push_many("orders", [1, 2, 3])
+                assert process.stdout is not None
+                assert process.stdout.readline()
+                if end in ("interrupt", "terminate"):
+                    process.send_signal(signal.SIGINT if end == "interrupt" else signal.SIGTERM)
+                elif end == "pipe":
+                    process.stdout.close()
+                    q.push("orders", 4)
+                code = process.wait(20)
+                assert process.stderr is not None
+                assert (code, process.stderr.read()) == (0, b"")
+            finally:
+                process.kill()
+        assert not q.groups.list("orders")

@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 went wrong, 2 wrong usage or settings, 3 not found, 4 refu
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -31,6 +32,7 @@ COMMANDS = {
     "migrate": "queen.cli.migrate",
     "pipeline": "queen.cli.pipeline",
     "pop": "queen.cli.pop",
+    "psql": "queen.cli.psql",
     "push": "queen.cli.push",
     "queue": "queen.cli.queue",
     "serve": "queen.cli.serve",
@@ -38,6 +40,7 @@ COMMANDS = {
     "stats": "queen.cli.stats",
     "tail": "queen.cli.tail",
     "trace": "queen.cli.trace",
+    "url": "queen.cli.url",
     "worker": "queen.cli.worker",
     "workflow": "queen.cli.workflow",
 }
@@ -56,6 +59,16 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(name for name, module in COMMANDS.items() if find_spec(module))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = get_close_matches(args[0] if args else "", self.list_commands(ctx), n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise click.UsageError(f"{error.message.rstrip('.')}{hint}", ctx) from None
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         module = COMMANDS.get(cmd_name)

@@ -42,7 +42,7 @@ def command(
 ) -> None:
     """Acknowledge one message, or with `-` every message `queen pop` printed to standard input."""
     if partition_id == "-":
-        popped = [msgspec.json.decode(line, type=Popped) for line in sys.stdin.buffer if line.strip()]
+        popped = [_popped(line, number) for number, line in enumerate(sys.stdin.buffer, 1) if line.strip()]
     elif transaction_id is None:
         raise click.UsageError("give PARTITION_ID and TRANSACTION_ID, or - to read what `queen pop` printed")
     else:
@@ -61,6 +61,13 @@ def command(
             raise SystemExit(4)
 
     target.run(work)
+
+
+def _popped(line: bytes, number: int) -> Popped:
+    try:
+        return msgspec.json.decode(line, type=Popped)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"line {number} is none that `queen pop -o json` prints: {error}") from None
 
 
 def _ack(one: Popped, status: AckStatus, error: str | None) -> Ack:

@@ -13,7 +13,7 @@ import msgspec
 
 from queen import config
 from queen.cli.output import Output
-from queen.cli.target import confirm
+from queen.cli.target import Suggesting, confirm
 from queen.engine.encryption import KeyRing
 from queen.errors import MessageNotFound, QueenError
 from queen.model import NewMessage
@@ -64,7 +64,7 @@ def placed(command: Callable[Concatenate[Place, P], T]) -> Callable[P, T]:
     return run
 
 
-@click.group()
+@click.group(cls=Suggesting)
 def command() -> None:
     """The disk buffer of a broker on this machine: what waits, and what was set aside.
 

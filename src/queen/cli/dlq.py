@@ -9,12 +9,12 @@ from typing import Any
 import click
 import msgspec
 
-from queen.cli.target import Target, confirm, targeted
+from queen.cli.target import Suggesting, Target, confirm, targeted
 from queen.client.client import Client
 from queen.client.status import DeadLetter
 
 
-@click.group()
+@click.group(cls=Suggesting)
 def command() -> None:
     """Look at dead letters, push them again, remove them."""
 

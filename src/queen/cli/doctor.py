@@ -16,6 +16,7 @@ from queen.cli.target import Target, targeted
 from queen.db import migrate
 from queen.db.embedded import EmbeddedServer
 from queen.db.pool import Database, PoolOptions
+from queen.db.repair import compare
 from queen.errors import QueenError, SchemaOutdated
 from queen.sql import query
 
@@ -111,8 +112,12 @@ async def _schema(url: str) -> Finding:
             waiting += [
                 f"{migrations.schema}/{entry.name} {entry.state}" for entry in entries if entry.state != "applied"
             ]
-    if not waiting:
-        return Finding("schema version", "ok", "current")
+        if not waiting:
+            broken = [one for each in migrate.SETS.values() for one in await compare(connection, each)]
+            if broken:
+                more = f" and {len(broken) - 1} more" if len(broken) > 1 else ""
+                return Finding("schema version", "fault", f"{broken[0]}{more}: run `queen init --repair`")
+            return Finding("schema version", "ok", "current, and everything is there")
     more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
     return Finding("schema version", "fault", f"{waiting[0]}{more}: run `queen migrate up`")
 

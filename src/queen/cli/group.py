@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
-from queen.cli.target import Target, confirm, targeted
+from queen.cli.target import Suggesting, Target, confirm, targeted
 from queen.client.client import Client
 from queen.model import QUEUE_MODE
 
 
-@click.group()
+@click.group(cls=Suggesting)
 def command() -> None:
     """Look at consumer groups and move them."""
 
@@ -51,6 +51,7 @@ def seek(target: Target, queue: str, group: str, to: str, partition: str | None,
     where = _place(to)
 
     async def work(client: Client) -> None:
+        await target.require_queue(client, queue)
         found = await client.groups.seek(queue, group, to=where, partition=partition, dry_run=True)
         facts = msgspec.structs.asdict(found)
         if not dry_run:

@@ -9,9 +9,10 @@ from uuid import UUID
 import click
 
 from queen.cli.database import Place, placed
+from queen.cli.target import Suggesting
 
 
-@click.group()
+@click.group(cls=Suggesting)
 def command() -> None:
     """Look into the lake, ask it in SQL, check it, and keep it tidy."""
 

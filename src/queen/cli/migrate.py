@@ -12,14 +12,14 @@ from pathlib import Path
 import click
 
 from queen import config
-from queen.cli.target import database_address
+from queen.cli.target import Suggesting, database_address
 from queen.cli.transfer import commands
 from queen.db import migrate
 from queen.db.embedded import EmbeddedServer
 from queen.db.migrate import Entry, MigrationSet
 
 
-@click.group()
+@click.group(cls=Suggesting)
 @click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="Configuration file.")
 @click.option("--database-url", help="PostgreSQL to work on; the embedded one unless given.")
 @click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), help="Where the embedded one lives.")

@@ -20,6 +20,7 @@ from queen.cli.pipeline_schedule import schedule
 from queen.cli.progress import Bar
 from queen.cli.signals import heeding
 from queen.cli.spark import pack
+from queen.cli.target import Suggesting
 from queen.db.pool import Database, PoolOptions
 from queen.engine.pipelines import Pipelines, Run
 from queen.engine.reading import Window
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@click.group()
+@click.group(cls=Suggesting)
 def command() -> None:
     """Run pipelines over the lake: archive, rollups, traces, triage, skew, replay, reconcile, report."""
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
 from queen.cli.messages import brief, shown
 from queen.cli.target import Target, targeted
+from queen.client.client import Client
+from queen.client.message import Message
 from queen.model import QUEUE_MODE
 
 
@@ -30,9 +32,15 @@ def command(target: Target, /, queue: str, group: str, start: str, *, auto_ack: 
 
     The JSON lines can be piped into `queen ack -`.
     """
-    found = target.run(
-        lambda client: client.pop(queue, group=group, start=start_of(start), auto_ack=auto_ack, **options)  # type: ignore[call-overload]
-    )
+
+    async def work(client: Client) -> list[Message[Any]]:
+        await target.require_queue(client, queue)
+        popped: list[Message[Any]] = await client.pop(  # type: ignore[call-overload]
+            queue, group=group, start=start_of(start), auto_ack=auto_ack, **options
+        )
+        return popped
+
+    found = target.run(work)
     target.rows([brief(one) if target.as_table else shown(one) for one in found], "nothing waiting")
 
 

@@ -9,13 +9,14 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import UUID
 
 import click
 import msgspec
 
-from queen.cli.target import Target, targeted
+from queen.cli.target import Target, did_you_mean, targeted
 from queen.client.client import Client
 from queen.ids import uuid7s
 from queen.model import DEFAULT_PARTITION, NewMessage, Pushed
@@ -36,20 +37,39 @@ _BAR = "%(label)s  [%(bar)s]  %(info)s"
 @click.option("--wait-for-room", default=0.0, help="Seconds to wait for room in a full queue.")
 @targeted
 def command(target: Target, /, queue: str, payload: str | None, source: BinaryIO | None, **options: Any) -> None:
-    """Store one message, or one per line of JSON from a file or standard input.
+    """Store one message: PAYLOAD is its JSON, or @FILE where it is. Without PAYLOAD, or with -, one per line.
 
-    Lines are stored in order, in batches; a line that is no JSON stops it and is named.
+    Lines of JSON come from --file or standard input.
+    They are stored in order, in batches; a line that is no JSON stops it and is named.
     """
     room = options.pop("wait_for_room")
     size = options.pop("batch")
     lines = Lines(queue, **options)
-    if payload is not None:
-        pushed = target.run(lambda client: client.push_prepared([lines.message(payload.encode(), 1)], room))
-        target.one(_shown(pushed[0]))
+    if payload is not None and payload != "-":
+        text = _content(payload)
+
+        async def work(client: Client) -> Pushed:
+            known = [one.name for one in await client.queues.list()]
+            pushed = (await client.push_prepared([lines.message(text, 1)], room))[0]
+            if queue not in known and (hint := did_you_mean(queue, known)):
+                click.echo(f"queen: {queue} is a new queue{hint}", err=True)
+            return pushed
+
+        target.one(_shown(target.run(work)))
         return
     feed = source or sys.stdin.buffer
     counts = target.run(lambda client: _push_lines(client, lines, feed, size, room))
     target.one(counts)
+
+
+def _content(payload: str) -> bytes:
+    """A payload as given, or what is in the file it names."""
+    if not payload.startswith("@"):
+        return payload.encode()
+    try:
+        return Path(payload[1:]).read_bytes().strip()
+    except OSError as error:
+        raise click.UsageError(f"{payload}: {error.strerror}") from None
 
 
 class Lines:

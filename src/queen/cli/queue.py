@@ -8,13 +8,13 @@ import click
 import msgspec
 
 from queen.cli.output import Output
-from queen.cli.target import Target, confirm, targeted
+from queen.cli.target import Suggesting, Target, confirm, targeted
 from queen.client.client import Client
 from queen.engine.options import BY_NAME, QUEUE_OPTIONS, QueueOption, explain
 from queen.model import QueueConfig
 
 
-@click.group()
+@click.group(cls=Suggesting)
 def command() -> None:
     """Look at queues and change them."""
 
@@ -35,6 +35,7 @@ def show(target: Target, queue: str, partitions: int) -> None:
     """Show a queue's configuration and its fullest partitions."""
 
     async def work(client: Client) -> None:
+        await target.require_queue(client, queue)
         config = await client.queues.get(queue)
         lanes = [msgspec.structs.asdict(one) for one in await client.queues.partitions(queue, limit=partitions)]
         if not target.as_table:
@@ -125,7 +126,12 @@ def _shown(config: QueueConfig) -> dict[str, Any]:
 @targeted
 def pause(target: Target, queue: str) -> None:
     """Hand out nothing more; pushes go on."""
-    target.run(lambda client: client.queues.pause(queue))
+
+    async def work(client: Client) -> None:
+        await target.require_queue(client, queue)
+        await client.queues.pause(queue)
+
+    target.run(work)
     target.done(f"{queue} is paused", queue=queue, paused=True)
 
 
@@ -134,7 +140,12 @@ def pause(target: Target, queue: str) -> None:
 @targeted
 def resume(target: Target, queue: str) -> None:
     """Hand out again."""
-    target.run(lambda client: client.queues.resume(queue))
+
+    async def work(client: Client) -> None:
+        await target.require_queue(client, queue)
+        await client.queues.resume(queue)
+
+    target.run(work)
     target.done(f"{queue} hands out again", queue=queue, paused=False)
 
 
@@ -146,6 +157,7 @@ def clear(target: Target, queue: str, *, yes: bool) -> None:
     """Remove all messages of a queue; its configuration stays."""
 
     async def work(client: Client) -> None:
+        await target.require_queue(client, queue)
         confirm(f"This removes {await _kept(client, queue):,} messages of {queue}.", yes=yes)
         removed = await client.queues.clear(queue)
         target.done(f"{removed:,} messages removed", queue=queue, removed=removed)
@@ -161,6 +173,7 @@ def rm(target: Target, queue: str, *, yes: bool) -> None:
     """Remove a queue with everything in it."""
 
     async def work(client: Client) -> None:
+        await target.require_queue(client, queue)
         kept = await _kept(client, queue)
         confirm(f"This removes the queue {queue} with {kept:,} messages, its groups and dead letters.", yes=yes)
         await client.queues.delete(queue)
@@ -170,5 +183,4 @@ def rm(target: Target, queue: str, *, yes: bool) -> None:
 
 
 async def _kept(client: Client, queue: str) -> int:
-    await client.queues.get(queue)
     return next((one.total for one in await client.queues.list() if one.name == queue), 0)

@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from queen import config
+from queen.cli.target import Suggesting
 from queen.errors import QueenError
 
 PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -30,7 +31,7 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """Spark's own file lets it tell everything it does."""
 
 
-@click.group()
+@click.group(cls=Suggesting)
 @click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="Configuration file.")
 @click.option("--database-url", help="PostgreSQL with the queues; scripts then need no option `url`.")
 @click.option("--master", default="local[*]", show_default=True, help="Where Spark runs, such as spark://host:7077.")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import click
 import msgspec
 
@@ -27,11 +30,16 @@ def command(target: Target, queue: str, start: str, limit: int | None, idle: flo
     group = f"tail-{uuid7()}"
     where = start_of(start)
 
-    async def show(messages: list[Message[object]]) -> None:
-        for message in messages:
-            click.echo(_line(message) if target.as_table else msgspec.json.encode(shown(message)).decode())
-
     async def work(client: Client) -> None:
+        async def show(messages: list[Message[object]]) -> None:
+            try:
+                for message in messages:
+                    click.echo(_line(message) if target.as_table else msgspec.json.encode(shown(message)).decode())
+            except BrokenPipeError:
+                client.stop()
+                sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123, ASYNC230 - for what is flushed at the end
+
+        await target.require_queue(client, queue)
         try:
             await client.consume_batches(
                 queue, show, group=group, start=where, batch=100, partitions=100, limit=limit, idle=idle

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -15,6 +16,7 @@ from queen import config
 from queen.cli.output import Output
 from queen.client.client import Client
 from queen.client.connect import connect
+from queen.errors import QueueNotFound
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -37,6 +39,12 @@ class Target(Output):
             listen_url=self.settings.listen_url,
             data_dir=self.settings.data_dir,
         )
+
+    async def require_queue(self, client: Client, queue: str) -> None:
+        """Refuse a queue that is not there, with the name that may have been meant."""
+        names = [one.name for one in await client.queues.list()]
+        if queue not in names:
+            raise QueueNotFound(f"there is no queue {queue!r}{did_you_mean(queue, names)}")
 
     def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Do something with an open client."""
@@ -63,6 +71,25 @@ def targeted(command: Callable[Concatenate[Target, P], T]) -> Callable[P, T]:
         return command(Target(*chosen), *args, **options)
 
     return run
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The name that may have been meant, as the end of a sentence."""
+    close = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+class Suggesting(click.Group):
+    """A group of commands that knows what a typo may have meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            hint = did_you_mean(args[0] if args else "", self.list_commands(ctx))
+            raise click.UsageError(f"{error.message.rstrip('.')}{hint}", ctx) from None
 
 
 def database_address(given: str | None, settings: config.Settings) -> str | None:

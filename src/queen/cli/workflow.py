@@ -16,6 +16,7 @@ import click
 import msgspec
 
 from queen import config
+from queen.cli.target import Suggesting, database_address
 from queen.db.embedded import EmbeddedServer
 from queen.durable.admin import Begun, WorkflowAdmin, WorkflowDetail, WorkflowSummary
 from queen.durable.branches import keys_before
@@ -51,7 +52,7 @@ class Store:
             async with await open_provider(url, schema=self._schema) as provider:
                 return await work(provider)
 
-        url = self._url or self._settings.database_url
+        url = self._url or database_address(None, self._settings)
         embedded = None if url else EmbeddedServer.start(self._settings.data_dir)
         try:
             with embedded or nullcontext():
@@ -69,7 +70,7 @@ def _exit(error: Exception, code: int) -> click.exceptions.Exit:
     return click.exceptions.Exit(code)
 
 
-@click.group()
+@click.group(cls=Suggesting)
 @click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="Configuration file.")
 @click.option("--store", help="URL of the store: postgresql://..., sqlite:///path; the database unless given.")
 @click.option("--schema", help="Schema of the store, when it is not the default one (PostgreSQL).")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from queen.client import outbox
+from queen.client.errors import forked
 from queen.client.lanes import Lanes, own
 from queen.client.status import (
     DeadLetter,
@@ -65,6 +67,7 @@ class DirectTransport:
         options: PoolOptions | None = None,
         listen_url: str | None = None,
     ) -> None:
+        self._process = os.getpid()
         self._url = url
         self._data_dir = data_dir
         self._keys = KeyRing(keys)
@@ -78,12 +81,15 @@ class DirectTransport:
     @property
     def engine(self) -> Engine:
         """The engine; there once the transport is open."""
+        if self._process != os.getpid() and self._engine is not None:
+            raise forked(self._process)
         if self._engine is None:
             raise InternalError("the client is not open: use it as `async with queen.connect(...) as q`")
         return self._engine
 
     async def open(self) -> None:
         """Connect, and start the embedded server first where there is no address."""
+        self._process = os.getpid()
         url = self._url or await self._embedded()
         listen = self._listen_url or (url if self._options.pooler == "session" else None)
         engine = Engine.connect(url, options=self._options, listen=False, keys=self._keys)
@@ -95,6 +101,7 @@ class DirectTransport:
 
     async def _embedded(self) -> str:
         self._server = await asyncio.to_thread(EmbeddedServer.start, self._data_dir)
+        self._server.keep_running()
         url = self._server.dsn()
         async with migrate.connect(url) as connection:
             for migrations in migrate.SETS.values():

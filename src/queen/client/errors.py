@@ -24,7 +24,7 @@ from queen.model import Acked
 
 __all__ = [
     "AnswerLost", "DecodeError", "NotAllowed", "NotAuthenticated", "PayloadTooLarge", "RolledBack", "TaskFailed",
-    "TransportError", "from_answer",
+    "TransportError", "forked", "from_answer",
 ]  # fmt: skip
 
 
@@ -73,6 +73,14 @@ class AnswerLost(TransportError):
     """The request was sent and its answer did not come: it may or may not have been carried out."""
 
     code = "ANSWER_LOST"
+
+
+def forked(opened_in: int) -> InternalError:
+    """The error of a client that was opened before a fork: its connections belong to the parent."""
+    return InternalError(
+        f"this client was opened in process {opened_in}, and this is a fork of it: connections cannot be shared, "
+        "so connect after the fork, once in each process"
+    )
 
 
 BY_STATUS: Final[Mapping[int, type[QueenError]]] = {

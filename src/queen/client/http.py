@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -12,7 +13,7 @@ import httpx2
 import msgspec
 
 from queen.client.endpoints import Endpoint, Endpoints
-from queen.client.errors import AnswerLost, TransportError, from_answer
+from queen.client.errors import AnswerLost, TransportError, forked, from_answer
 from queen.client.wire import (
     AckResult,
     Extended,
@@ -57,6 +58,7 @@ class HttpCalls:
         connections: int = 100,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
+        self._process = os.getpid()
         self._endpoints = Endpoints(urls)
         self._timeouts = timeouts or Timeouts()
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
@@ -66,6 +68,7 @@ class HttpCalls:
 
     async def open(self) -> None:
         """Get ready; connections are made when needed."""
+        self._process = os.getpid()
         limits = httpx2.Limits(max_connections=self._connections, max_keepalive_connections=self._connections)
         self._client = httpx2.AsyncClient(
             transport=self._transport, limits=limits, headers=self._headers, trust_env=False
@@ -120,6 +123,8 @@ class HttpCalls:
         query: Mapping[str, Any] | None,
         wait: float,
     ) -> httpx2.Response:
+        if self._process != os.getpid() and self._client is not None:
+            raise forked(self._process)
         if self._client is None:
             raise TransportError("the client is not open: use it as `async with queen.connect(...) as q`")
         limits = self._timeouts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import isfinite
 from typing import Any, Final
 
 import msgspec
@@ -33,9 +34,29 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=_encode_other)
 def encode(data: object) -> str:
     """The JSON text of a payload; raises InvalidRequest for what has none."""
     try:
-        return _ENCODER.encode(data).decode()
+        text = _ENCODER.encode(data)
+        if b"null" in text:
+            _refuse_nan(msgspec.to_builtins(data, enc_hook=_builtin), "")
+        return text.decode()
     except (NotImplementedError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidRequest("payload", f"payload cannot be written as JSON: {error}") from error
+
+
+def _builtin(value: object) -> object:
+    encoded: Any = _encode_other(value)
+    return msgspec.json.decode(encoded)
+
+
+def _refuse_nan(value: Any, place: str) -> None:
+    """A number that JSON has no word for would arrive as null."""
+    if isinstance(value, float) and not isfinite(value):
+        raise ValueError(f"{value} is no JSON number{f', at {place[1:]}' if place else ''}; use None, or a text")
+    if isinstance(value, dict):
+        for name, part in value.items():
+            _refuse_nan(part, f"{place}.{name}")
+    elif isinstance(value, list | tuple):
+        for number, part in enumerate(value):
+            _refuse_nan(part, f"{place}.{number}")
 
 
 @lru_cache(maxsize=256)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
+from queen.client.errors import forked
 from queen.client.message import follow, handled_in
 from queen.client.signals import stopping_on_signals
 
@@ -23,6 +25,7 @@ class Portal:
     """
 
     def __init__(self) -> None:
+        self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="queen-client", daemon=True)
         self._thread.start()
@@ -67,6 +70,9 @@ class Portal:
         return self.run(work())
 
     def _start(self, work: Coroutine[Any, Any, T], context: contextvars.Context) -> Future[T]:
+        if self._process != os.getpid():
+            work.close()
+            raise forked(self._process)
         if threading.current_thread() is self._thread or not self._thread.is_alive():
             work.close()
             raise RuntimeError("the synchronous client is closed, or was called from its own event loop")
@@ -81,7 +87,7 @@ class Portal:
 
     def close(self) -> None:
         """Stop the loop and its thread."""
-        if self._thread.is_alive():
+        if self._thread.is_alive() and self._process == os.getpid():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_JOIN)
 

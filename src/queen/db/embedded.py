@@ -18,6 +18,7 @@ import atexit
 import contextlib
 import fcntl
 import hashlib
+import logging
 import os
 import secrets
 import shutil
@@ -25,6 +26,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
@@ -38,6 +40,7 @@ import psutil
 from queen.db import guard
 from queen.db.account import Account, AccountError
 
+_log = logging.getLogger("queen.db")
 USER = "queen"
 INSTALLS = {16: "pginstall", 18: "pginstall18"}
 LOCALES = {16: ["--locale=C"], 18: ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]}
@@ -78,6 +81,8 @@ class EmbeddedServer:
         self._account = Account.choose()
         self._users: IO[str] | None = None
         self._process = os.getpid()
+        self._keeper: threading.Thread | None = None
+        self._stopped = threading.Event()
 
     @classmethod
     def start(
@@ -139,6 +144,9 @@ class EmbeddedServer:
             return
         atexit.unregister(self.stop)
         users, self._users = self._users, None
+        self._stopped.set()
+        if self._keeper is not None:
+            self._keeper.join(STOP_LIMIT)
         with users:
             fcntl.flock(users, fcntl.LOCK_UN)
             if _alone(users):
@@ -167,6 +175,26 @@ class EmbeddedServer:
         with self._lock(timeout):
             self._shut_down(mode)
             self._launch(timeout)
+
+    def keep_running(self, pause: float = 1.0) -> None:
+        """From now on, start the server again whenever it is down though nobody stopped it."""
+        if self._keeper is None:
+            self._keeper = threading.Thread(target=self._keep, args=(pause,), name="queen-postgres", daemon=True)
+            self._keeper.start()
+
+    def _keep(self, pause: float) -> None:
+        while self._users is not None and self._process == os.getpid():
+            if self._is_down():
+                # What is left of the old one may still hold its memory: then the next look succeeds.
+                with contextlib.suppress(EmbeddedServerError, AccountError, OSError), self._lock(pause):
+                    if self._is_down():
+                        _log.warning("the embedded PostgreSQL is down; it is started again, see %s", self.log_file)
+                        self._launch(60)
+                        self._watch()
+            self._stopped.wait(pause)
+
+    def _is_down(self) -> bool:
+        return self._users is not None and self.pid is None
 
     def __enter__(self) -> Self:
         return self

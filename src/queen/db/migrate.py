@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DURABLE", "QUEEN", "SETS", "Entry", "MigrationError", "MigrationSet",
-    "connect", "down", "is_current", "make_roles", "plan", "status", "up",
+    "connect", "down", "forget_functions", "is_current", "make_roles", "objects_of", "plan", "status", "up",
 ]  # fmt: skip
 
 State = Literal["applied", "pending", "changed", "edited", "unknown"]
@@ -136,6 +136,21 @@ async def status(connection: Connection, migrations: MigrationSet = QUEEN) -> li
         memory = await _remembered(connection) if await connection.fetchval(query("migrate/exists")) else {}
         await connection.execute(query("migrate/search_path"), "")
     return _compare(migrations, memory)
+
+
+async def objects_of(connection: Connection, migrations: MigrationSet) -> dict[str, frozenset[str]]:
+    """What each function file made when it was applied."""
+    async with connection.transaction():
+        await connection.execute(query("migrate/search_path"), migrations.schema)
+        memory = await _remembered(connection) if await connection.fetchval(query("migrate/exists")) else {}
+        await connection.execute(query("migrate/search_path"), "")
+    return {name: applied.objects for (kind, name), applied in memory.items() if kind == "function"}
+
+
+async def forget_functions(connection: Connection, migrations: MigrationSet, names: Iterable[str]) -> None:
+    """Have the next `up` make these files again."""
+    async with _transaction(connection, migrations, 60):
+        await connection.execute(query("migrate/forget"), "function", list(names))
 
 
 async def is_current(connection: Connection, migrations: MigrationSet = QUEEN) -> bool:

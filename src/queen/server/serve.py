@@ -157,6 +157,7 @@ def database_for(settings: Settings) -> Iterator[Settings]:
         yield settings
         return
     with EmbeddedServer.start(settings.data_dir, port=settings.embedded_port or None) as server:
+        server.keep_running()
         LOG.info("the embedded PostgreSQL runs", directory=str(server.data_dir))
         yield msgspec.structs.replace(settings, database_url=server.dsn())
 

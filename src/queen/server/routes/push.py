@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from msgspec import UNSET, Raw, UnsetType, field
+from msgspec import UNSET, Raw, UnsetType, field, json, structs
 
 from queen import errors
 from queen.ids import uuid7s
@@ -17,9 +18,11 @@ from queen.server.request import Request
 from queen.server.routing import Route
 from queen.server.wire import Decoder, Response, Wire, answer, partition_id, text, time_of
 
+NULL: Final = Raw(b"null")
+
 
 def _null() -> Raw:
-    return Raw(b"null")
+    return NULL
 
 
 class PushItem(Wire):
@@ -58,6 +61,7 @@ class PushResult(Wire, rename=None):
     transactionId: str | UnsetType = UNSET  # noqa: N815
 
 
+_FIELDS: Final = {field.encode_name for field in structs.fields(PushItem)}
 TEXTS: Final = {
     "items": "items array is required",
     "queue": "Queue must be a string",
@@ -74,12 +78,24 @@ async def push(request: Request) -> Response:
     items: list[PushItem] = DECODE(request.body).items
     require_at_most("items", items, request.settings.batch_limit)
     request.identity.require("push", {item.queue for item in items})
+    if any(item.payload is NULL for item in items):
+        refuse_typos(request.body)
     messages = to_messages(items, request.identity.subject)
     pushed = await request.broker.push(messages) if messages else []
     request.broker.metrics.done("push", len(messages), started)
     if pushed is None:
         return answer([_buffered(index, message) for index, message in enumerate(messages)], 201)
     return answer([say_pushed(index, one) for index, one in enumerate(pushed)], 201)
+
+
+def refuse_typos(body: bytes) -> None:
+    """Refuse items without a payload that have a field of nearly a known name: `paylod` would store null."""
+    for number, item in enumerate(json.decode(body)["items"]):
+        for name in item.keys() - _FIELDS if "payload" not in item else ():
+            if close := get_close_matches(name, _FIELDS, n=1, cutoff=0.75):
+                raise errors.InvalidRequest(
+                    "payload", f"items[{number}] has no payload but a field {name}: did you mean {close[0]}?"
+                )
 
 
 def to_messages(items: Sequence[PushItem], subject: str | None) -> list[NewMessage]:
