@@ -19,7 +19,7 @@ language sql stable as $$ select 1::bigint $$
         ("drop view queen.queue_depths", "view queen.queue_depths is missing"),
         (
             ALTERED,
-            "function queen.find_message(bigint,text) is altered",
+            "function queen.find_message(",
         ),
     ],
     ids=["function", "index", "view", "body"],

@@ -62,7 +62,7 @@ async def _functions(connection: Connection, migrations: MigrationSet) -> list[D
         for thing in sorted(made.get(script.name, ())):
             if not thing.startswith("function "):
                 continue
-            name = thing.removeprefix("function ").removeprefix(f"{migrations.schema}.")
+            name = thing.removeprefix(f"function {migrations.schema}.").replace("pg_catalog.", "")
             if thing not in bodies:
                 found.append(Difference(migrations.schema, "function", name, "missing", script.name))
             elif known and bodies[thing].strip() not in known:
