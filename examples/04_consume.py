@@ -14,10 +14,10 @@ class Order(Struct):
 
 async def main() -> None:
     async with queen.connect() as q:
-        await q.queues.configure("orders", retry_limit=1)
-        await q.push_many("orders", [Order(1, "Main St"), Order(2), Order(3, "Hill Rd")])
+        await q.queues.configure("shipments", retry_limit=1)
+        await q.push_many("shipments", [Order(1, "Main St"), Order(2), Order(3, "Hill Rd")])
 
-        @q.consumer("orders", group="shipping", prefetch=10, idle=1)
+        @q.consumer("shipments", group="shipping", prefetch=10, idle=1)
         async def ship(message: queen.Message[Order]) -> None:
             if message.data.address is None:
                 print("order", message.data.number, "fails, attempt", message.retry_count + 1)
@@ -26,7 +26,7 @@ async def main() -> None:
 
         (consumed,) = await q.run()
         print("handled", consumed.handled, "failed", consumed.failed)
-        for letter in await q.dead_letters.list("orders"):
+        for letter in await q.dead_letters.list("shipments"):
             print("dead letter:", letter.data, letter.error.splitlines()[0])
 
 

@@ -11,14 +11,14 @@ class Order:
 
 
 with queen.connect_sync() as q:
-    q.push_many("orders", [Order(1), Order(2), Order(3)])
+    q.push_many("tickets", [Order(1), Order(2), Order(3)])
 
     def bill(message: queen.SyncMessage[Order]) -> None:
-        q.push("invoices", {"of": message.data.number})
+        q.push("ticket-invoices", {"of": message.data.number})
 
-    print("billed:", q.consume("orders", bill, limit=2).handled)
-    for message in q.messages("orders", data=Order, limit=1):
+    print("billed:", q.consume("tickets", bill, limit=2).handled)
+    for message in q.messages("tickets", data=Order, limit=1):
         print("by hand:", message.data)
     with q.transaction() as transaction:
-        transaction.push("invoices", {"of": 3})
-    print("invoices:", [message.data["of"] for message in q.pop("invoices", batch=10)])
+        transaction.push("ticket-invoices", {"of": 3})
+    print("invoices:", [message.data["of"] for message in q.pop("ticket-invoices", batch=10)])

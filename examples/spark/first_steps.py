@@ -1,6 +1,7 @@
-"""A queue as a table, a stream and a sink. Needs nothing but `pip install 'queen-pg[spark]'`: no database, no Java.
+"""A queue as a table, a stream and a sink. Needs no database and no Java, only PySpark:
 
-python first_steps.py
+pip install -c constraints.txt -e '.[spark]'
+python examples/spark/first_steps.py
 """
 
 from __future__ import annotations

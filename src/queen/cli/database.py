@@ -67,7 +67,7 @@ def placed(command: Callable[Concatenate[Place, P], T]) -> Callable[P, T]:
     @functools.wraps(command)
     def run(*args: Any, **options: Any) -> T:
         if find_spec("pyspark") is None or find_spec("duckdb") is None:
-            raise click.ClickException("the pipelines need more packages: pip install 'queen-pg[spark]'")
+            raise click.ClickException("the pipelines need more packages: pip install -e '.[spark]' in the clone")
         place = Place(*[options.pop(name) for name in ("url", "file", "data_dir", "lake", "shape")])
         try:
             return command(place, *args, **options)

@@ -30,7 +30,7 @@ def command(target: Target, arguments: tuple[str, ...]) -> None:
 @contextmanager
 def address(target: Target) -> Iterator[str]:
     """The address of the database; the embedded one runs meanwhile."""
-    if found := database_address(target.url, target.settings):
+    if found := target.url and database_address(target.url, target.settings):
         yield found
         return
     with EmbeddedServer.start(target.settings.data_dir, port=target.settings.embedded_port or None) as server:

@@ -46,7 +46,7 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 def command(ctx: click.Context, file: Path | None, database_url: str | None, master: str, log_level: str) -> None:
     """Run PySpark with queues: finds or brings a Java, ships the connector, keeps passwords out of sight."""
     if find_spec("pyspark") is None:
-        raise click.ClickException("PySpark is not installed: pip install 'queen-pg[spark]'")
+        raise click.ClickException("PySpark is not installed: pip install -e '.[spark]' in the clone")
     settings = config.load(file, flags={"database_url": database_url})
     secrets = {"QUEEN_DATABASE_URL": settings.database_url, "QUEEN_ENCRYPTION_KEYS": ",".join(settings.encryption_keys)}
     ctx.obj = Launch(master, {name: value for name, value in secrets.items() if value}, log_level)
