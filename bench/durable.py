@@ -143,9 +143,7 @@ def measure_ours(url: str) -> dict[str, float]:
     engine = importlib.import_module("queen.durable")
     store = open_store(engine, url)
     found = time_lengths(engine, store)
-    found["one worker"] = time_workers(engine, store, [("echo", "other")])
-    found["two workers"] = time_workers(engine, store, [("echo",), ("other",)])
-    return found
+    return found | time_workers(engine, url)
 
 
 def started(engine: Any, store: Any, activities: tuple[str, ...], codes: tuple[Any, ...]) -> Any:
@@ -176,19 +174,26 @@ def time_lengths(engine: Any, store: Any) -> dict[str, float]:
     return {f"step at {length}": min(values) for length, values in costs.items()}
 
 
-def time_workers(engine: Any, store: Any, workers: list[tuple[str, ...]]) -> float:
-    runtimes = [started(engine, store, names, (other_hello,)) for names in workers]
-    client = engine.Client(store)
-    times: list[float] = []
-    for number in range(2 * HELLOS):
-        begun = time.perf_counter()
-        name = f"other-{len(workers)}-{number}"
-        client.start_orchestration(name, "other_hello", "you")
-        client.wait_for_orchestration(name, 60_000)
-        times.append((time.perf_counter() - begun) * 1000)
-    for runtime in runtimes:
-        runtime.shutdown(1000)
-    return statistics.median(times[len(times) // 4 :])
+def time_workers(engine: Any, url: str) -> dict[str, float]:
+    """One worker that has both activities and two that have one each, on stores of their own, in turns."""
+    crews = {"one worker": [("echo", "other")], "two workers": [("echo",), ("other",)]}
+    with tempfile.TemporaryDirectory() as directory:
+        targets = {name: url if url.startswith("postgres") else str(Path(directory) / name) for name in crews}
+        stores = {name: open_store(engine, target) for name, target in targets.items()}
+        runtimes = [
+            started(engine, stores[name], has, (other_hello,)) for name, workers in crews.items() for has in workers
+        ]
+        clients = {name: engine.Client(store) for name, store in stores.items()}
+        times: dict[str, list[float]] = {name: [] for name in crews}
+        for number in range(4 * HELLOS):
+            for name, client in clients.items():
+                begun = time.perf_counter()
+                client.start_orchestration(f"other-{number}", "other_hello", "you")
+                client.wait_for_orchestration(f"other-{number}", 60_000)
+                times[name].append((time.perf_counter() - begun) * 1000)
+        for runtime in runtimes:
+            runtime.shutdown(1000)
+    return {name: statistics.median(found[HELLOS:]) for name, found in times.items()}
 
 
 def run_ours(kind: str, url: str | None) -> dict[str, float]:

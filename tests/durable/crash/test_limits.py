@@ -67,8 +67,8 @@ def most_at_once(lines: list[str], dead: set[int]) -> dict[str, int]:
     return dict(most)
 
 
-def holder(log: Path) -> int | None:
-    """A process that is inside a limited activity right now."""
+def holder(log: Path, alive: set[int]) -> int | None:
+    """A living process that is inside a limited activity right now."""
     inside: dict[str, int] = {}
     for line in log.read_text().splitlines() if log.exists() else []:
         _, pid, group, what, run = line.split()
@@ -77,7 +77,7 @@ def holder(log: Path) -> int | None:
                 inside[run] = int(pid)
             else:
                 inside.pop(run, None)
-    return next(iter(inside.values()), None)
+    return next((pid for pid in inside.values() if pid in alive), None)
 
 
 async def run_limited(url: str, log: Path, instances: int, kills: int) -> tuple[dict[str, int], int]:
@@ -87,10 +87,7 @@ async def run_limited(url: str, log: Path, instances: int, kills: int) -> tuple[
             client = WorkflowClient(provider)
             handles = [await client.start(keyed, number, id=f"k{number}") for number in range(instances)]
             for _ in range(kills):
-                pid = await eventually(
-                    lambda: (found := holder(log)) and any(each.pid == found for each in crew.alive) and found,
-                    within=60,
-                )
+                pid = await eventually(lambda: holder(log, {each.pid for each in crew.alive}), within=60)
                 await asyncio.to_thread(crew.kill, pid)
             for number, handle in enumerate(handles):
                 assert await handle.result(120) == number

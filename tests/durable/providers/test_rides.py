@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from queen.durable.model import TagFilter, TurnCommit
 from queen.durable.provider import Provider
@@ -240,3 +241,23 @@ async def test_what_a_fetch_is_given_while_it_is_cancelled_goes_back(
     monkeypatch.setattr(Ride, "give", give)
     (again,) = await soon(turns(real))
     assert (again.instance, again.attempt) == ("i", 1)
+
+
+async def test_who_has_no_code_for_it_is_neither_taken_along_nor_woken(real: Provider, calls: list[str]) -> None:
+    waiting = {name: tasks(real, names=(name,)) for name in ("a", "b")}
+    for number, (name, other) in enumerate([("a", "b"), ("b", "a")], 1):
+        await begin(real, f"i{number}")
+        await settled(*waiting.values())
+        wanted = structs.replace(task(f"i{number}", 1), name=name)
+        await real.enqueue_for_orchestrator(raised(f"i{number}"))
+        item = await fetch(real)
+        calls.clear()
+        await real.ack_orchestration_item(item.token, TurnCommit(execution_id=1, worker_items=(wanted,)))
+        (got,) = await soon(waiting[name])
+        assert got.task.name == name
+        assert len(calls) == 1, "the commit carried the fetch of the one who has the code"
+        await settled(waiting[other])
+        assert len(calls) == 1, "and the other one slept on"
+        waiting[name] = tasks(real, names=(name,))
+    for one in waiting.values():
+        one.cancel()

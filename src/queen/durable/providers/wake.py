@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from queen.durable.provider import ProviderError
 __all__ = ["Changes", "Clock", "Ride", "ServerClock", "Signal", "Waiter", "long_poll", "system_clock"]
 
 Clock = Callable[[], int]
+Names = Collection[str] | None
 Item = TypeVar("Item")
 
 
@@ -74,10 +75,11 @@ class Ride:
 class Waiter:
     """One long poll: what it was told since it last looked."""
 
-    __slots__ = ("_clock", "_ride", "_told", "_waiting", "due_ms", "kind", "limit", "wanted", "woken")
+    __slots__ = ("_clock", "_names", "_ride", "_told", "_waiting", "due_ms", "kind", "limit", "wanted", "woken")
 
-    def __init__(self, clock: Clock, wanted: Any, limit: int, kind: Hashable) -> None:
+    def __init__(self, clock: Clock, wanted: Any, limit: int, kind: Hashable, names: Names = None) -> None:
         self._clock = clock
+        self._names = names
         self._told = asyncio.Event()
         self.wanted = wanted
         self.limit = limit
@@ -86,6 +88,10 @@ class Waiter:
         self._waiting = False
         self.woken = False
         self.due_ms: int | None = None
+
+    def takes(self, names: Names) -> bool:
+        """Whether it may take something of these names; None: of any name."""
+        return names is None or self._names is None or not set(names).isdisjoint(self._names)
 
     def reset(self) -> None:
         """Forget what was told; called just before looking."""
@@ -178,35 +184,36 @@ class Signal:
         return not self._waiters
 
     @contextmanager
-    def subscribe(self, wanted: Any, limit: int, kind: Hashable) -> Iterator[Waiter]:
-        """Be told of everything from here on."""
-        waiter = Waiter(self._clock, wanted, limit, kind)
+    def subscribe(self, wanted: Any, limit: int, kind: Hashable, names: Names = None) -> Iterator[Waiter]:
+        """Be told of everything from here on, or of what has one of these names."""
+        waiter = Waiter(self._clock, wanted, limit, kind, names)
         self._waiters.add(waiter)
         try:
             yield waiter
         finally:
             self._waiters.discard(waiter)
 
-    def notify(self, visible_at_ms: int | None = None) -> None:
-        """Something was queued, visible now or from ``visible_at_ms``."""
+    def notify(self, visible_at_ms: int | None = None, names: Names = None) -> None:
+        """Something was queued, visible now or from ``visible_at_ms``, of these names."""
         self._news += 1
         if visible_at_ms is None or visible_at_ms <= self._clock():
             for waiter in self._waiters:
-                waiter.wake()
+                if waiter.takes(names):
+                    waiter.wake()
         else:
             for waiter in self._waiters:
                 waiter.expect(visible_at_ms)
 
-    def board(self) -> Ride | None:
+    def board(self, names: Names = None) -> Ride | None:
         """A waiting fetch for a commit to carry out; the one who asks must give it an answer or decline."""
-        rides = (waiter.board(self._news) for waiter in self._waiters)
+        rides = (waiter.board(self._news) for waiter in self._waiters if waiter.takes(names))
         return None if self.closed else next((ride for ride in rides if ride is not None), None)
 
-    def notify_others(self, served: Waiter) -> None:
+    def notify_others(self, served: Waiter, names: Names = None) -> None:
         """Something was queued, and this waiter was given all there was of its kind."""
         self._drained = {kind: drained for kind, drained in self._drained.items() if kind == served.kind}
         for waiter in self._waiters:
-            if waiter is not served:
+            if waiter is not served and waiter.takes(names):
                 waiter.wake()
 
     def close(self) -> None:
@@ -225,6 +232,7 @@ async def long_poll(
     poll_timeout_ms: int,
     fallback_seconds: Callable[[], float],
     give_back: Callable[[list[Item]], Awaitable[None]],
+    names: Names = None,
 ) -> list[Item]:
     """Look, and look again whenever told to, until something is found or the time is up.
 
@@ -236,7 +244,7 @@ async def long_poll(
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + poll_timeout_ms / 1000
-    with signal.subscribe(wanted, limit, kind) as waiter:
+    with signal.subscribe(wanted, limit, kind, names) as waiter:
         known = signal.still_drained(kind, loop.time() - fallback_seconds()) if poll_timeout_ms > 0 else None
         while True:
             waiter.reset()

@@ -69,7 +69,8 @@ class PostgresExchange(PostgresQueries):
         made = Exchange.of(requests)
         inviting = not made.pushes
         items = Passenger.board(self._orchestrations, made.looks.get("item"), invited=made.sends_now and inviting)
-        tasks = Passenger.board(self._tasks, made.looks.get("task"), invited=made.works and inviting)
+        names = made.task_names
+        tasks = Passenger.board(self._tasks, made.looks.get("task"), invited=made.works and inviting, names=names)
         parameters = made.parameters(self._tail(self._notice(made)), items, tasks)
         with _declining(items, tasks):
             rows = await self._database.call(made.operation, "exchange", *parameters)
@@ -97,8 +98,8 @@ class PostgresExchange(PostgresQueries):
         visible += [0] * made.completes
         if visible and not (items is not None and items.took_all()):
             self._orchestrations.notify(min(visible))
-        if made.works and not (tasks is not None and tasks.took_all()):
-            self._tasks.notify()
+        if made.works and not (tasks is not None and tasks.took_all(made.task_names)):
+            self._tasks.notify(names=made.task_names)
         if made.cancels:
             self._tell_cancelled({row["instance"] for row in acked}.__contains__)
         for turn, row in zip(made.turns, acked, strict=True):

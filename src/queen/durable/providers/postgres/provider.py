@@ -221,6 +221,7 @@ class PostgresProvider(PostgresExchange):
             poll_timeout_ms=poll_timeout_ms,
             fallback_seconds=self._fallback,
             give_back=self._give_back_tasks,
+            names=names if unknown_for_ms is None else None,
         )
 
     async def ack_work_item(

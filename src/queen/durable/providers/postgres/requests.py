@@ -52,19 +52,21 @@ class Passenger:
     found: int = 0
 
     @classmethod
-    def board(cls, signal: Signal, look: Look | None, *, invited: bool) -> "Passenger | None":
-        """Whoever asked to look; when there is nobody and somebody is ``invited``, one who waits."""
+    def board(
+        cls, signal: Signal, look: Look | None, *, invited: bool, names: frozenset[str] | None = None
+    ) -> "Passenger | None":
+        """Whoever asked to look; when there is nobody and somebody is ``invited``, one who waits for these names."""
         if look is not None:
             look.waiter.reset()
             return cls(signal, look.waiter, signal.news, None)
-        ride = signal.board() if invited else None
+        ride = signal.board(names) if invited else None
         return None if ride is None else cls(signal, ride.waiter, ride.news, ride)
 
-    def took_all(self) -> bool:
+    def took_all(self, names: frozenset[str] | None = None) -> bool:
         """Whether it took all there was; those with other wishes are then told to look."""
         if self.found >= self.waiter.limit:
             return False
-        self.signal.notify_others(self.waiter)
+        self.signal.notify_others(self.waiter, names)
         return True
 
 
@@ -103,6 +105,11 @@ class Exchange:
     def works(self) -> bool:
         """Whether a turn schedules activities."""
         return any(turn.commit.worker_items for turn in self.turns)
+
+    @cached_property
+    def task_names(self) -> frozenset[str]:
+        """The names of those activities."""
+        return frozenset(task.name for turn in self.turns for task in turn.commit.worker_items)
 
     @cached_property
     def cancels(self) -> bool:

@@ -52,11 +52,15 @@ _LONG = 100
 
 @dataclass(slots=True)
 class Sent:
-    """What an operation put into the queues: when the next messages are visible, whose turn it was."""
+    """What an operation put into the queues: when the next messages are visible, whose turn it was.
+
+    ``names`` are those of the tasks, None when they are not known.
+    """
 
     instance: str | None = None
     orchestrator_at: int | None = None
     tasks: bool = False
+    names: frozenset[str] | None = None
     accepted: bool = True
 
 
@@ -222,7 +226,9 @@ def ack(store: Statements, token: str, commit: TurnCommit) -> Sent:
         store.change("leave_places", instance=instance)
     if commit.metadata.status in ENDED:
         _forget_code(store, instance)
-    sent.tasks = settle(store) or bool(commit.worker_items)
+    given = settle(store)
+    sent.tasks = given or bool(commit.worker_items)
+    sent.names = None if given else frozenset(task.name for task in commit.worker_items)
     sent.orchestrator_at = min(visible, default=None)
     if store.now_ms() >= locked_until:
         raise ProviderError("ack_orchestration_item", "the lock expired during the ack", code="lock_lost")

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from queen.durable.messages import ActivityTask, OrchestratorMessage, encode_item, visible_from_ms
@@ -97,15 +97,22 @@ class SqliteProvider(SqliteQueries):
         if sent.orchestrator_at is not None and but is not self._orchestrations:
             self._orchestrations.notify(sent.orchestrator_at)
         if sent.tasks and but is not self._tasks:
-            self._tasks.notify()
+            self._tasks.notify(names=sent.names)
         if sent.instance is not None:
             self._changes.notify(sent.instance, ended=ended)
 
     async def _commit(
-        self, name: str, work: Work, boarding: Signal | None, *, durable: bool = True, ended: bool = False
+        self,
+        name: str,
+        work: Work,
+        boarding: Signal | None,
+        *,
+        durable: bool = True,
+        ended: bool = False,
+        names: Collection[str] | None = None,
     ) -> orchestrator.Sent:
         """Commit, and in the same transaction carry out a fetch that waits for what is being committed."""
-        ride = None if boarding is None else boarding.board()
+        ride = None if boarding is None else boarding.board(names)
         if boarding is None or ride is None:
             try:
                 sent = await self._database.write(name, work, durable=durable)
@@ -128,7 +135,7 @@ class SqliteProvider(SqliteQueries):
         emptied = fetched is not None and len(fetched[0]) < ride.waiter.limit
         self._tell(sent, ended=ended, but=boarding if emptied else None)
         if emptied:
-            boarding.notify_others(ride.waiter)
+            boarding.notify_others(ride.waiter, sent.names if boarding is self._tasks else None)
         if fetched is None:
             ride.decline()
         elif not ride.give(*fetched):
@@ -190,6 +197,7 @@ class SqliteProvider(SqliteQueries):
             lambda store: orchestrator.ack(store, token, commit),
             self._boarding(commit),
             ended=commit.metadata.status in ENDED,
+            names={task.name for task in commit.worker_items} or None,
         )
 
     async def abandon_orchestration_item(self, token: str, *, delay_ms: int = 0, ignore_attempt: bool = False) -> None:
@@ -274,6 +282,7 @@ class SqliteProvider(SqliteQueries):
             poll_timeout_ms=poll_timeout_ms,
             fallback_seconds=_fallback,
             give_back=self._give_back_tasks,
+            names=names if unknown_for_ms is None else None,
         )
 
     async def _give_back_tasks(self, items: list[LockedTask]) -> None:
