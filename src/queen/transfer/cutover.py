@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 LOCK_TRIES: Final = 30
 LOCK_WAIT: Final = "1s"
-FEW: Final = 500
 LOOKED_AT: Final = 200
 
 
@@ -39,7 +38,7 @@ async def cutover(link: Link, *, unverified: bool = False) -> float:
     if link.source_schema == OLD:
         await prepare_target(link)
         async with disk_full_is_told():
-            await catch_up(link, few=FEW)
+            await catch_up(link)
             started = await _change_sides(link)
     if not link.same:
         async with link.target.transaction():
@@ -63,7 +62,7 @@ async def _change_sides(link: Link) -> float:
         started = time.monotonic()
         try:
             async with locked(link.source_dsn, OLD, f"transfer/{link.version}/lock") as locker:
-                await _check(link, await catch_up(link))
+                await _check(link, await catch_up(link, stopped=True))
                 if link.same:
                     await locker.execute(query(f"transfer/{link.version}/put_aside"))
                     await _open(locker)
@@ -73,7 +72,7 @@ async def _change_sides(link: Link) -> float:
         except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
             # Whoever waited behind us goes on before we try again.
             await asyncio.sleep(0.05 * (attempt + 1))
-            await catch_up(link, few=FEW)
+            await catch_up(link)
         else:
             return started
     raise TransferStopped("the source is never free for the instant a cutover takes: try at a calmer time")

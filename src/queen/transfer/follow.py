@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 ROUND: Final = 20_000
 TOGETHER: Final = 200
+SHRINKS: Final = 0.7
 _PARTITIONS: Final = "former_id queue_name name created_at last_activity expected"
 _GROUPS: Final = "queue_name consumer_group mode start_at created_at"
 
@@ -188,18 +190,20 @@ def to_change(row: asyncpg.Record, known: asyncpg.Record) -> Change:
     )  # fmt: skip
 
 
-async def catch_up(link: Link, *, few: int = 0, limit: float = 3600) -> Applied:
-    """Apply rounds until at most `few` entries came in the last one."""
+async def catch_up(link: Link, *, stopped: bool = False, limit: float = 3600) -> Applied:
+    """Apply rounds while that brings the target nearer; of a source that is `stopped`, until nothing is left."""
     total = Applied(partitions=set())
     deadline = time.monotonic() + limit
+    before: float = math.inf
     while True:
         applied = await one_round(link)
         total.entries += applied.entries
         total.messages += applied.messages
         assert total.partitions is not None
         total.partitions |= applied.partitions or set()
-        if applied.entries <= few:
+        if applied.entries == 0 or (not stopped and applied.entries < ROUND and applied.entries > SHRINKS * before):
             return total
+        before = applied.entries
         if time.monotonic() > deadline:
             raise TransferStopped("the source changes faster than the target can follow: try at a calmer time")
 
