@@ -59,5 +59,5 @@ async def copied(
 def ask(dsn: str, statement: str, *arguments: object) -> list[tuple[object, ...]]:
     """Rows of one statement."""
     with psycopg.connect(dsn, autocommit=True) as connection:
-        cursor = connection.execute(statement.encode(), arguments)
+        cursor = connection.execute(statement.encode(), arguments or None)
         return cursor.fetchall() if cursor.description else []
