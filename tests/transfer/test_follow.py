@@ -105,8 +105,8 @@ def test_two_databases_there_and_back_and_cleaned_up(postgres: Postgres, version
         assert {key: each for key, each in expected.waiting.items() if key in waiting} == waiting
         async with open_link(version, source, target) as link:
             await cleanup(link)
-        assert ask(target, "select nspname from pg_namespace where nspname ~ '^queen(_next|_transfer|_v.)?$'") == []
-        assert ask(source, "select nspname from pg_namespace where nspname ~ '^queen(_next|_transfer|_v.)?$'") == [("queen",)]
+        left = "select nspname from pg_namespace where nspname ~ '^queen(_next|_transfer|_v.)?$'"
+        assert (ask(target, left), ask(source, left)) == ([], [("queen",)])
         assert ask(source, "select tgname from pg_trigger where tgname ~ 'transfer'") == []
 
     with postgres.scratch("template0") as source, postgres.scratch(TEMPLATE) as target:

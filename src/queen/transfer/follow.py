@@ -61,16 +61,15 @@ async def copy(link: Link, progress: Progress) -> int:
     async with disk_full_is_told():
         assert link.state is not None
         await structure(link, count=link.state.phase == "copying")
-        total = await link.target.fetchval(query("transfer/target/expected"), False)
-        done = total - await link.target.fetchval(query("transfer/target/expected"), True)
-        came = 0
-        progress.step("copy", done, total)
+        left = await link.target.fetchval(query("transfer/target/expected"), True)
+        done = came = 0
+        progress.step("copy", 0, left)
         async for batch in _batches(link):
             async with snapshot(link.source) as source:
                 came += await bring(link, source, [Change(partition) for partition, _ in batch], copied=True)
-            done = min(total, done + sum(expected for _, expected in batch))
-            progress.step("copy", done, total)
-        progress.step("copy", total, total)
+            done = min(left, done + sum(expected for _, expected in batch))
+            progress.step("copy", done, left)
+        progress.step("copy", left, left)
         applied = await catch_up(link)
         if link.state.phase == "copying":
             await link.target.execute(query("transfer/target/enter"), "copied")
