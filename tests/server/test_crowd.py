@@ -92,6 +92,7 @@ def test_a_crowd_stops_nobody(database: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.scale
+@pytest.mark.timeout(600)
 @pytest.mark.measure
 def test_a_large_crowd_is_hardly_noticed(database: str, tmp_path: Path) -> None:
     assert beside(database, tmp_path, idle=10_000, half=1000, slow=200, seconds=60) <= 2

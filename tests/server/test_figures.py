@@ -152,6 +152,7 @@ def test_ten_scrapes_of_two_workers_never_fall_and_are_a_recount(database: str, 
 
 
 @pytest.mark.scale
+@pytest.mark.timeout(600)
 def test_ten_scrapes_of_a_thousand_queues(database: str, tmp_path: Path) -> None:
     ten_scrapes(database, tmp_path, queues=1000, named=200)
 

@@ -167,5 +167,6 @@ def test_nearly_http(database: str, tmp_path: Path, caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.scale
+@pytest.mark.timeout(3600)
 def test_nearly_http_for_long(database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     fuzz(database, tmp_path, caplog, float(os.environ.get("QUEEN_FUZZ_SECONDS", "300")))

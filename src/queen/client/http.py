@@ -12,6 +12,7 @@ from uuid import UUID
 import httpx2
 import msgspec
 
+from queen import telemetry
 from queen.client.endpoints import Endpoint, Endpoints
 from queen.client.errors import AnswerLost, TransportError, forked, from_answer
 from queen.client.wire import (
@@ -133,7 +134,7 @@ class HttpCalls:
             f"{endpoint.url}{path}",
             content=content,
             params=query,
-            headers={"content-type": "application/json"} if content is not None else None,
+            headers={**telemetry.headers(), **({"content-type": "application/json"} if content is not None else {})},
             timeout=httpx2.Timeout(
                 connect=limits.connect, read=limits.read + wait, write=limits.write, pool=limits.pool
             ),

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
+from queen import telemetry
 from queen.db.listen import Listener
 from queen.db.pool import Database, Isolation, PoolOptions
 from queen.engine.ack import Acker
@@ -97,11 +98,14 @@ class Engine:
 
         `careful`: items with an id may have been stored by an earlier attempt, so each is looked up first.
         """
-        return await self._pusher.push(items, careful=careful)
+        if not telemetry.is_on():
+            return await self._pusher.push(items, careful=careful)
+        with telemetry.pushing(items) as traced:
+            return await self._pusher.push(traced, careful=careful)
 
     async def pop(self, request: PopRequest) -> list[Message]:
         """Take waiting messages under a lease; with `wait` stand in line for them."""
-        return await self._popper.pop(request)
+        return await self._told(self._popper.pop(request), request)
 
     def consume(self, request: PopRequest, *, prefetch: int = 1) -> Consumer:
         """Work off a queue message by message, each acknowledged before the next is given.
@@ -117,7 +121,15 @@ class Engine:
 
     async def pop_matching(self, namespace: str | None, task: str | None, request: PopRequest) -> list[Message]:
         """Take from the first queue of a namespace and/or task that has something, by priority."""
-        return await self._popper.pop_matching(namespace, task, request)
+        return await self._told(self._popper.pop_matching(namespace, task, request), request)
+
+    async def _told(self, popping: Awaitable[list[Message]], request: PopRequest) -> list[Message]:
+        if not telemetry.is_on():
+            return await popping
+        began = telemetry.now()
+        messages = await popping
+        telemetry.delivered(messages, telemetry.now() if request.wait else began)
+        return messages
 
     async def register(self, queue: str, group: str, *, mode: str = "all") -> None:
         """Make a group known to a queue before its first pop."""
@@ -125,15 +137,18 @@ class Engine:
 
     async def ack(self, acks: Sequence[Ack]) -> list[Acked]:
         """Say what became of single messages."""
-        return await self._acker.ack(acks)
+        with telemetry.acknowledging(len(acks)):
+            return await self._acker.ack(acks)
 
     async def ack_leases(self, acks: Sequence[LeaseAck]) -> list[Acked]:
         """Everything up to a seq is done, for whole leases: the fast form."""
-        return await self._acker.ack_leases(acks)
+        with telemetry.acknowledging(len(acks)):
+            return await self._acker.ack_leases(acks)
 
     async def ack_messages(self, messages: Sequence[Message]) -> list[Acked]:
         """Everything in these popped messages is done: one acknowledgement per partition."""
-        return await self._acker.ack_popped(messages)
+        with telemetry.acknowledging(len(messages)):
+            return await self._acker.ack_popped(messages)
 
     async def former_partitions(self, ids: Sequence[UUID]) -> dict[UUID, int]:
         """Which partitions took the place of those that an earlier schema knew by these ids."""

@@ -28,7 +28,7 @@ from urllib.parse import unquote
 
 import structlog
 
-from queen import errors
+from queen import errors, telemetry
 from queen.server.auth import NotAllowed
 from queen.server.broker import Broker
 from queen.server.doorman import Doorman
@@ -139,7 +139,8 @@ class App:
         headers = request.headers
         request.id = headers.get(b"x-request-id", b"")[:_ID_LENGTH] or b"%s%x" % (self._prefix, next(self._count))
         try:
-            response = await self._call(request)
+            with telemetry.caller(headers):
+                response = await self._call(request)
         except ClientGone:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
+from queen import telemetry
 from queen.durable.activity_context import ActivityContext
+from queen.durable.codec import trace_uuid
 from queen.durable.provider import ProviderError
 from queen.durable.registry import RegisteredActivity
 
@@ -27,8 +31,9 @@ class Outcome:
 async def call_async(activity: RegisteredActivity, context: ActivityContext, text: str) -> Outcome:
     """Run an activity on the loop; only its own cancellation by the worker gets through."""
     try:
-        made = activity.call(context, text)
-        return Outcome(await made if inspect.isawaitable(made) else made)
+        with _traced(context):
+            made = activity.call(context, text)
+            return Outcome(await made if inspect.isawaitable(made) else made)
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
@@ -41,9 +46,16 @@ async def call_async(activity: RegisteredActivity, context: ActivityContext, tex
 def call_sync(activity: RegisteredActivity, context: ActivityContext, text: str) -> Outcome:
     """Run an activity on a thread."""
     try:
-        made = activity.call(context, text)
-        if not isinstance(made, str):
-            raise TypeError("a sync activity returned an awaitable; declare it with async def")
-        return Outcome(made)
+        with _traced(context):
+            made = activity.call(context, text)
+            if not isinstance(made, str):
+                raise TypeError("a sync activity returned an awaitable; declare it with async def")
+            return Outcome(made)
     except BaseException as error:  # noqa: BLE001 a future does not take StopIteration, and a thread no SystemExit
         return Outcome(error=error)
+
+
+def _traced(context: ActivityContext) -> AbstractContextManager[Any]:
+    return telemetry.step(
+        context.activity_name, context.instance_id, context.execution_id, context.attempt, trace_uuid(context.trace_id)
+    )

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
+from queen import telemetry
 from queen.ids import from_wire
 from queen.model import QUEUE_MODE, Ack, Acked, AckStatus, AckVerdict, LeaseAck
 from queen.server.auth import NotAllowed
@@ -141,7 +142,8 @@ async def _ack_leases(request: Request, completed: Mapping[Lane, tuple[Handed, i
     ]
     decided: dict[Lane, str] = {}
     held = [request.broker.metrics.held(ack.lease_id) for ack in acks]
-    answers = await request.engine.ack_leases(acks)
+    with telemetry.about(next(iter(completed.values()))[0].first):
+        answers = await request.engine.ack_leases(acks)
     for (lane, (known, seq)), work, acked in zip(completed.items(), held, answers, strict=True):
         names = (known.first.queue, known.first.partition) if acked.ok else (None, None)
         decided[lane] = _outcome(acked.verdict, acked.released, acked.dead_letter, *names)
