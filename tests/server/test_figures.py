@@ -157,6 +157,17 @@ def test_ten_scrapes_of_a_thousand_queues(database: str, tmp_path: Path) -> None
     ten_scrapes(database, tmp_path, queues=1000, named=200)
 
 
+def test_a_queue_that_nobody_reads_has_lag(database: str, tmp_path: Path) -> None:
+    with run_process(database, tmp_path, QUEEN_STATS_INTERVAL="0.2") as broker:
+        with httpx2.Client(base_url=broker.url, timeout=40) as client:
+            push(client, "unread", 1)
+        wait_for(
+            lambda: scrape(broker)[0].get(("queen_queue_pop_lag_milliseconds", "unread"), 0) > 500,
+            limit=LIMIT,
+            pause=0.1,
+        )
+
+
 def test_a_queue_called_other_is_one_of_the_others(database: str, tmp_path: Path) -> None:
     with run_process(database, tmp_path, QUEEN_STATS_INTERVAL="0.2") as broker:
         with httpx2.Client(base_url=broker.url, timeout=40) as client:
