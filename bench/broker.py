@@ -105,8 +105,8 @@ def run_broker(dsn: str, directory: Path, workers: int, kind: str) -> Iterator[t
         "QUEEN_LOG_LEVEL": "warning",
     }
     command = [sys.executable, "-m", "queen", "serve"]
-    if kind == "granian":
-        command = [sys.executable, str(Path(__file__).parent / "granian_server.py")]
+    if kind != "uvicorn":
+        command = [sys.executable, str(Path(__file__).parent / f"{kind}_server.py")]
     process = subprocess.Popen(command, env=environment)
     try:
         url = f"http://127.0.0.1:{port}"

@@ -159,7 +159,9 @@ def fuzz(database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, second
         wait_for(lambda: len(broker.server.server_state.connections) <= 1, limit=60)
         push(client, "sane", 1)
         assert data(pop(client, "sane")) == [1]
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    # What the pool says when a caller went in the middle of a transaction, which it then rolls back.
+    assert [words for words in told if not words.startswith("Resetting connection with an active transaction")] == []
 
 
 def test_nearly_http(database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
