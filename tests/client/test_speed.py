@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from bench.app import compare
 
 import queen
 from queen.engine import Engine
@@ -94,3 +95,20 @@ def push_on_a_terminal(database: str, queue: str, file: Path) -> tuple[float, st
     assert process.wait(60) == 0, drawn.decode()
     os.close(ours)
     return time.perf_counter() - started, drawn.decode()
+
+
+async def test_a_task_costs_at_most_a_tenth_more_than_a_handler(
+    database: str, record_property: Callable[[str, object], None]
+) -> None:
+    plain, app, ratio = await compare(database, turns=5)
+    record_property("app_to_consume", round(ratio, 3))
+    assert ratio <= 1.1, f"{app:.0f} us against {plain:.0f} us"
+
+
+def test_importing_queen_is_quick(record_property: Callable[[str, object], None]) -> None:
+    """Processor time of the import alone, the best of several: what else the machine does is not ours."""
+    code = "import time; t = time.process_time(); import queen; print(time.process_time() - t)"
+    command = [sys.executable, "-c", code]
+    took = [float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(7)]
+    record_property("import_milliseconds", round(min(took) * 1000, 1))
+    assert min(took) < 0.05

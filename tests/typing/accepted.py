@@ -90,3 +90,39 @@ async def main() -> None:
             _: str = error.code
     with queen.connect_sync(["http://a:6632", "http://b:6632"], token="t") as sync:
         synchronous(sync)
+
+
+app = queen.App("http://localhost:6632")
+
+
+@app.task(queue="mail", retry=queen.Backoff(attempts=8, give_up=(ValueError,)), time_limit=30, unique=True)
+async def send(to: str, template: str = "welcome") -> int:
+    return len(to + template)
+
+
+@app.task()
+def plain(order: Order) -> Invoice:
+    return Invoice(order.number, 1.0)
+
+
+@app.every("*/5 * * * *", zone="Europe/Berlin")
+async def sweep() -> None: ...
+
+
+@app.on_dead_letter
+def told(running: object, error: Exception) -> None: ...
+
+
+async def tasks() -> float:
+    job: queen.Job[int] = await send.push("a@b.c", template="hello")
+    await send.push("a@b.c", "welcome", partition="a@b.c", delay=60)
+    await send.using(partition="a@b.c", keep_result=True).push("a@b.c")
+    characters: int = await send.push("a@b.c").result(timeout=5)
+    invoice: Invoice = await plain.push(Order(1, "acme")).result()
+    queued: queen.Job[Invoice] = plain.push_sync(Order(1, "acme"))
+    if await job.cancel() or queued.status == "duplicate":
+        return invoice.total
+    async with app.running(concurrency=4):
+        await sweep.push()
+    await app.run(queues=["mail"], concurrency=20)
+    return characters
