@@ -114,7 +114,10 @@ async def _hostile(engine: Engine, text: str) -> None:
 async def _stuck(engine: Engine) -> None:
     """A partition whose first message has failed for hours."""
     await engine.queues.configure(STUCK, {"retry_limit": 100, "retry_delay": 3_600_000, "lease_time": 60})
-    items = [NewMessage(queue=STUCK, partition="customer-7", payload=json.dumps({"n": n})) for n in range(25)]
+    items = [
+        NewMessage(queue=STUCK, partition="customer-7", payload=json.dumps({"n": n}), transaction_id=f"payment-{n}")
+        for n in range(25)
+    ]
     await engine.push(items)
     (popped,) = await engine.pop(PopRequest(queue=STUCK, group="billing"))
     ack = Ack(

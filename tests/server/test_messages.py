@@ -219,3 +219,12 @@ def test_messages_of_a_queue_for_the_status(api: httpx2.Client, queue: str) -> N
     body = api.get(f"/api/v1/status/queues/{queue}/messages").json()
     assert [(entry["queuePath"], entry["status"]) for entry in body] == [(f"{queue}/Default", "pending")] * 2
     assert api.get(f"/api/v1/status/queues/{queue}-no/messages").json() == []
+
+
+def test_messages_are_listed_after_a_seek_past_a_lease(api: httpx2.Client, queue: str) -> None:
+    push(api, queue, 1, 2)
+    assert len(pop(api, queue, consumerGroup="g")) == 1
+    moved = api.post(f"/api/v1/consumer-groups/g/queues/{queue}/seek", json={"toEnd": True})
+    assert moved.status_code == 200, moved.text
+    listed = api.get("/api/v1/messages", params={"queue": queue})
+    assert (listed.status_code, len(listed.json()["messages"])) == (200, 2), listed.text

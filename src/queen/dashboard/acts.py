@@ -119,7 +119,9 @@ def _form(request: Request) -> dict[str, str]:
 async def note(visit: Visit, name: str, done: Done) -> None:
     """Write an act into the audit log, here and in the database."""
     subject = visit.identity.subject or ("anyone" if not visit.request.broker.auth.enabled else visit.identity.role)
-    AUDIT.info("administrative act", subject=subject, act=name, queue=done.queue, target=done.target, **done.detail)
+    AUDIT.info(
+        "administrative act", subject=subject, act=name, queue=done.queue, target=done.target, detail=done.detail
+    )
     await visit.request.engine.database.fetch(
         query("dashboard/note_act"),
         subject,

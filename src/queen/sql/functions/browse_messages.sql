@@ -28,7 +28,8 @@ begin
           from queen.queues q
           join queen.partitions p on p.queue_id = q.id
           left join queen.partition_consumers c on c.partition_id = p.id
-          left join lateral (select int8range(greatest(c.batch_from, c.last_consumed_seq + 1), c.batch_to + 1) as range
+          -- the bounds are in order even where the condition does not hold: it may be looked at last
+          left join lateral (select int8range(least(greatest(c.batch_from, c.last_consumed_seq + 1), c.batch_to + 1), c.batch_to + 1) as range
                               where c.lease_id is not null and c.lease_expires_at > v_now and c.batch_to > c.last_consumed_seq) l on true
          where (p_queue is null or q.name = p_queue) and (p_partition is null or p.name = p_partition)
            and (p_namespace is null or q.namespace = p_namespace) and (p_task is null or q.task = p_task)
