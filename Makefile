@@ -9,7 +9,7 @@ QUEEN_MQ := .venv-queen-mq
 # Planted defects show that the tests notice; once is enough for that.
 ON_16 := tests/engine tests/sql -k "not planted and not without_the_rule"
 
-.PHONY: help venv run test lint bench docs test-scale clean
+.PHONY: help venv run test lint bench docs screenshots test-scale clean
 
 help:           ## show what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -57,6 +57,10 @@ test-scale: $(STAMP)-test  ## the full-size runs; takes long
 
 bench: $(STAMP)-bench   ## the benchmarks
 	$(BIN)/python bench/engine.py
+
+screenshots: $(STAMP)-test  ## pictures of every page of the dashboard into docs/images/dashboard
+	@scripts/install-debian chromium:chromium
+	$(BIN)/python scripts/screenshots.py
 
 docs: $(STAMP)          ## write the generated reference pages
 	$(BIN)/python scripts/settings_page.py
