@@ -1,5 +1,6 @@
 -- The partitions in which a message has kept a group waiting for $1 seconds or more, the longest first: who holds it, how often it failed.
-select w.queue_id, w.partition_id, w.partition_name, w.consumer_group, w.waiting, w.oldest_at, c.ready_at, c.retry_count,
+select w.queue_id, w.partition_id, w.partition_name, w.consumer_group, w.waiting, w.oldest_at, c.ready_at,
+       case when c.counted_to >= m.seq then c.retry_count else 0 end as retry_count,
        case when c.lease_expires_at > queen.clock() then c.lease_expires_at end as lease_expires_at,
        case when c.lease_expires_at > queen.clock() then c.lease_acquired_at end as lease_acquired_at,
        m.seq, coalesce(m.transaction_id, m.id::text) as transaction_id
