@@ -74,6 +74,15 @@ def test_a_misspelt_field_is_refused_and_not_stored_as_null(database: str, tmp_p
             assert httpx2.post(f"{broker.url}/api/v1/push", json={"items": items}).status_code == 201
 
 
+def test_the_options_of_a_queue_are_explained_over_http(database: str, tmp_path: Path) -> None:
+    with run_broker(database, tmp_path) as broker:
+        told = {one["name"]: one for one in httpx2.get(f"{broker.url}/api/v1/queue-options").json()["options"]}
+    assert told["retry_delay"]["unit"] == "ms"
+    assert told["max_queue_size"]["wire"] == "maxSize"
+    assert not told["dead_letter_queue"]["consulted"]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("kind", ["direct", "http", "sync"])
 def test_a_client_from_before_a_fork_says_so(kind: str, database: str, tmp_path: Path) -> None:
     with run_broker(database, tmp_path) as broker:

@@ -184,7 +184,7 @@ def _check(name: str, worker: Worker, expected: list[tuple[str, int]]) -> None:
     for customer in {to for to, _ in expected}:
         first_runs = list(dict.fromkeys(number for to, number in ran if to == customer))
         assert first_runs == sorted(first_runs), (name, customer)
-    assert len(ran) - len(expected) <= 8 * 6, "a crash repeats what was under way, no more"
+    assert len(ran) < 2 * len(expected), "a crash repeats what was under way, no more"
 
 
 async def test_fastapi_takes_orders_and_works_on_them(database: str, tmp_path: Path) -> None:
