@@ -79,7 +79,8 @@ class Shares:
         if self._directory is None:
             return [own]
         self.publish(own)
-        return [msgspec.json.decode(path.read_bytes(), type=Counted) for path in self._directory.glob("*.counted")]
+        found = [msgspec.json.decode(path.read_bytes(), type=Counted) for path in self._directory.glob("*.counted")]
+        return found or [own]
 
     async def read(self, kind: type[T], fresh: float, read: Callable[[], Awaitable[T | None]]) -> T | None:
         """What `read` gave last, to this worker or another; it is asked again after `fresh` seconds.
