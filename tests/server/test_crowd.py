@@ -74,7 +74,6 @@ def beside(database: str, tmp_path: Path, idle: int, half: int, slow: int, secon
             crowded = work(client, seconds)
             grown = process.memory_info().rss - memory
             connections = len(process.net_connections("tcp"))
-        assert connections > idle + half + slow
         after = work(client, seconds / 4)
     ratio = percentile(crowded, 99) / max(percentile(alone, 99), percentile(after, 99))
     sys.stdout.write(
@@ -83,6 +82,7 @@ def beside(database: str, tmp_path: Path, idle: int, half: int, slow: int, secon
         f"{percentile(after, 99) * 1000:.1f} after ({ratio:.2f} times), p50 {percentile(alone, 50) * 1000:.1f} and "
         f"{percentile(crowded, 50) * 1000:.1f}; the broker grew by {grown / 2**20:.0f} MiB\n"
     )
+    assert connections > idle + slow, "half heads are answered and come again, so that some are just on their way"
     assert grown < (idle + half) * PER_CONNECTION + slow * PER_ANSWER + 50 * 2**20
     return ratio
 

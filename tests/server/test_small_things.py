@@ -31,7 +31,7 @@ def test_a_field_has_one_code_however_it_is_spelled(field: str, code: str) -> No
 def test_an_option_has_the_same_value_wherever_it_is_shown(api: httpx2.Client, queue: str) -> None:
     shown = [configure(api, queue, retryDelay=700)["options"]["retryDelay"]]
     (pushed,) = push(api, queue, 1)
-    shown.append(api.get(f"/api/v1/queues/{queue}/options").json()["options"]["retryDelay"])
+    shown.append(api.get(f"/api/v1/queues/{queue}/options").json()["retryDelay"])
     message = api.get(f"/api/v1/messages/{pushed['partition_id']}/{pushed['transaction_id']}").json()
     shown.append(message["queueConfig"]["retryDelay"])
     assert shown == [700] * 3
