@@ -30,16 +30,18 @@ def complaints(checker: str, file: Path) -> set[int]:
 
 
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
-def test_a_typed_application_is_accepted(checker: str) -> None:
-    assert complaints(checker, HERE / "accepted.py") == set()
+@pytest.mark.parametrize("application", ["accepted", "accepted_workflows"])
+def test_a_typed_application_is_accepted(checker: str, application: str) -> None:
+    assert complaints(checker, HERE / f"{application}.py") == set()
 
 
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
-def test_its_mistakes_are_refused(checker: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("application", "count"), [("rejected", 25), ("rejected_workflows", 7)])
+def test_its_mistakes_are_refused(checker: str, application: str, count: int, tmp_path: Path) -> None:
     """They are kept as text, so that the checkers of the project itself do not meet them."""
-    text = (HERE / "rejected.txt").read_text()
+    text = (HERE / f"{application}.txt").read_text()
     file = tmp_path / "rejected.py"
     file.write_text(text)
     mistakes = {number for number, line in enumerate(text.splitlines(), 1) if "# mistake:" in line}
-    assert len(mistakes) == 25
+    assert len(mistakes) == count
     assert complaints(checker, file) == mistakes

@@ -17,6 +17,9 @@ from queen.durable.provider import Provider
 from queen.durable.updates import Request, update_queue
 
 R = TypeVar("R")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
 Ts = TypeVarTuple("Ts")
 
 _CANCELLED_PREFIX = "canceled: "
@@ -165,8 +168,13 @@ class WorkflowClient:
         trace_id: str | None = None,
         reuse: Reuse = "never",
         attributes: Mapping[str, Attribute] | None = None,
-        **keywords: Any,
     ) -> WorkflowHandle[R]: ...
+    @overload
+    async def start(self, called: Workflow[R, *Ts, A], *arguments: *Ts, **options: Any) -> WorkflowHandle[R]: ...
+    @overload
+    async def start(self, called: Workflow[R, *Ts, A, B], *arguments: *Ts, **options: Any) -> WorkflowHandle[R]: ...  # type: ignore[overload-cannot-match]
+    @overload
+    async def start(self, called: Workflow[R, *Ts, A, B, C], *arguments: *Ts, **options: Any) -> WorkflowHandle[R]: ...  # type: ignore[overload-cannot-match]
     @overload
     async def start(
         self,

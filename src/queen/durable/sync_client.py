@@ -17,6 +17,9 @@ from queen.durable.stores import open_provider
 
 R = TypeVar("R")
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
 Ts = TypeVarTuple("Ts")
 
 
@@ -114,8 +117,13 @@ class SyncWorkflowClient:
         delay: timedelta | float = 0.0,
         trace_id: str | None = None,
         reuse: Reuse = "never",
-        **keywords: Any,
     ) -> SyncWorkflowHandle[R]: ...
+    @overload
+    def start(self, called: Workflow[R, *Ts, A], *arguments: *Ts, **options: Any) -> SyncWorkflowHandle[R]: ...
+    @overload
+    def start(self, called: Workflow[R, *Ts, A, B], *arguments: *Ts, **options: Any) -> SyncWorkflowHandle[R]: ...  # type: ignore[overload-cannot-match]
+    @overload
+    def start(self, called: Workflow[R, *Ts, A, B, C], *arguments: *Ts, **options: Any) -> SyncWorkflowHandle[R]: ...  # type: ignore[overload-cannot-match]
     @overload
     def start(
         self,

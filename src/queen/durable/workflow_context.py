@@ -49,10 +49,26 @@ class WorkflowContext:
 
     # -- calls ------------------------------------------------------------------------------------------------
 
+    @overload
     def activity(
         self,
         called: Activity[R, *Ts],
         *arguments: *Ts,
+        retry: RetryPolicy | None = None,
+        session: str | None = None,
+        tag: str | None = None,
+        priority: int = 0,
+    ) -> Promise[R]: ...
+    @overload
+    def activity(self, called: Activity[R, *Ts, A], *arguments: *Ts, **options: Any) -> Promise[R]: ...
+    @overload
+    def activity(self, called: Activity[R, *Ts, A, B], *arguments: *Ts, **options: Any) -> Promise[R]: ...  # type: ignore[overload-cannot-match]
+    @overload
+    def activity(self, called: Activity[R, *Ts, A, B, C], *arguments: *Ts, **options: Any) -> Promise[R]: ...  # type: ignore[overload-cannot-match]
+    def activity(  # type: ignore[misc]
+        self,
+        called: Any,
+        *arguments: Any,
         retry: RetryPolicy | None = None,
         session: str | None = None,
         tag: str | None = None,
@@ -72,10 +88,20 @@ class WorkflowContext:
         asked = self._machine.run_activity(action) if retry is None else run_with_retry(self._machine, action, retry)
         return self._then(asked, called.decode)
 
+    @overload
     def child(
+        self, called: Workflow[R, *Ts], *arguments: *Ts, id: str | None = None, version: str | None = None
+    ) -> Promise[R]: ...
+    @overload
+    def child(self, called: Workflow[R, *Ts, A], *arguments: *Ts, **options: Any) -> Promise[R]: ...
+    @overload
+    def child(self, called: Workflow[R, *Ts, A, B], *arguments: *Ts, **options: Any) -> Promise[R]: ...  # type: ignore[overload-cannot-match]
+    @overload
+    def child(self, called: Workflow[R, *Ts, A, B, C], *arguments: *Ts, **options: Any) -> Promise[R]: ...  # type: ignore[overload-cannot-match]
+    def child(  # type: ignore[misc]
         self,
-        called: Workflow[R, *Ts],
-        *arguments: *Ts,
+        called: Any,
+        *arguments: Any,
         id: str | None = None,  # noqa: A002
         version: str | None = None,
         **keywords: Any,
@@ -92,10 +118,18 @@ class WorkflowContext:
         )
         return self._then(self._machine.run_child(action), called.decode)
 
-    def start(
+    @overload
+    def start(self, called: Workflow[R, *Ts], *arguments: *Ts, id: str, version: str | None = None) -> None: ...
+    @overload
+    def start(self, called: Workflow[R, *Ts, A], *arguments: *Ts, id: str, **options: Any) -> None: ...
+    @overload
+    def start(self, called: Workflow[R, *Ts, A, B], *arguments: *Ts, id: str, **options: Any) -> None: ...  # type: ignore[overload-cannot-match]
+    @overload
+    def start(self, called: Workflow[R, *Ts, A, B, C], *arguments: *Ts, id: str, **options: Any) -> None: ...  # type: ignore[overload-cannot-match]
+    def start(  # type: ignore[misc]
         self,
-        called: Workflow[R, *Ts],
-        *arguments: *Ts,
+        called: Any,
+        *arguments: Any,
         id: str,  # noqa: A002
         version: str | None = None,
         **keywords: Any,

@@ -31,8 +31,8 @@ async def joined(first: str, second: str = "b", third: str = "c") -> str:
 @workflow
 async def joins(ctx: WorkflowContext, first: str, second: str = "2") -> list[str]:
     return [
-        await ctx.activity(joined, first),  # type: ignore[misc]
-        await ctx.activity(joined, first, third=second),  # type: ignore[misc]
+        await ctx.activity(joined, first),
+        await ctx.activity(joined, first, third=second),
     ]
 
 

@@ -104,7 +104,7 @@ async def pay(customer: str, cents: int = 1) -> int:
 
 @workflow
 async def pays(ctx: WorkflowContext, count: int) -> int:
-    paid = [ctx.activity(pay, f"c{number % 2}") for number in range(count)]  # type: ignore[misc]
+    paid = [ctx.activity(pay, f"c{number % 2}") for number in range(count)]
     return sum(await ctx.gather(*paid))
 
 
