@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import asyncio
+
+import asyncpg
+
 from queen.durable.model import TurnCommit
 from queen.durable.provider import Provider
 from tests.durable.conformance.story import (
+    LOCK_MS,
     begin,
     completed,
     fetch,
@@ -15,7 +20,7 @@ from tests.durable.conformance.story import (
     start,
     task,
 )
-from tests.durable.stores import ManualClock
+from tests.durable.stores import Address, ManualClock
 
 
 async def test_an_expired_lock_lets_another_in(provider: Provider, clock: ManualClock) -> None:
@@ -140,3 +145,54 @@ async def test_a_work_item_ack_after_expiry_fails_and_sends_nothing(provider: Pr
     assert await refusal(provider.ack_work_item(found.token, completed("a"))) == "lock_lost"
     await provider.ack_work_item(again.token, completed("a"))
     assert (await fetch(provider)).messages == [completed("a")]
+
+
+class LateClock(ManualClock):
+    """Once it is `armed`, only the first look is in time."""
+
+    armed = False
+
+    def __call__(self) -> int:
+        now = super().__call__()
+        if self.armed:
+            self.armed = False
+            self.advance(LOCK_MS + 1)
+        return now
+
+
+async def test_a_lock_that_expires_during_the_commit_undoes_it_on_sqlite(sqlite_address: Address) -> None:
+    clock = LateClock()
+    async with await sqlite_address.open(clock) as provider:
+        await begin(provider, "a")
+        await provider.enqueue_for_orchestrator(raised("a"))
+        item = await fetch(provider)
+        before = await provider.read("a")
+        clock.armed = True
+        late = provider.ack_orchestration_item(item.token, TurnCommit(execution_id=1, worker_items=(task("a", 7),)))
+        assert await refusal(late) == "lock_lost"
+        assert await provider.read("a") == before
+        assert await provider.fetch_work_items(lock_timeout_ms=LOCK_MS) == []
+        assert (await fetch(provider)).attempt == 2
+
+
+async def test_a_lock_that_expires_during_the_commit_undoes_it_on_postgres(postgres_address: Address) -> None:
+    async with await postgres_address.open() as provider:
+        await begin(provider, "a")
+        await provider.enqueue_for_orchestrator(raised("a"))
+        item = await fetch(provider, lock_ms=400)
+        other = await asyncpg.connect(postgres_address.where)
+        try:
+            async with other.transaction():
+                await other.execute("select from queen_durable.instances where instance = 'a' for update")
+                late = asyncio.create_task(
+                    provider.ack_orchestration_item(
+                        item.token, TurnCommit(execution_id=1, worker_items=(task("a", 7),))
+                    )
+                )
+                await other.execute("select pg_sleep(0.6)")
+                assert not late.done(), "it waits for the row, its lock runs out meanwhile"
+        finally:
+            await other.close()
+        assert await refusal(late) == "lock_lost"
+        assert await provider.fetch_work_items(lock_timeout_ms=LOCK_MS) == []
+        assert (await fetch(provider)).attempt == 2

@@ -1,0 +1,1 @@
+"""Defects planted into the code: tests notice them."""
