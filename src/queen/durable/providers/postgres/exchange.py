@@ -43,7 +43,7 @@ class PostgresExchange(PostgresQueries):
         self._pushing = Batcher[Request, Any](self._exchange)
         self._enqueued = Batcher[Enqueued, bool](self._enqueue_messages, lanes=1)
         self._notices = Notices(self._send_notice)
-        self._cancellations: list[Callable[[Callable[[str], bool]], None]] = []
+        self._cancellations: set[Callable[[Callable[[str], bool]], None]] = set()
 
     async def _finish_calls(self) -> None:
         for batcher in (self._exchanges, self._pushing, self._enqueued):
@@ -109,11 +109,11 @@ class PostgresExchange(PostgresQueries):
                 self._changes.notify(row["instance"], ended=ended)
 
     def on_cancelled(self, told: Callable[[Callable[[str], bool]], None]) -> Callable[[], None]:
-        self._cancellations.append(told)
-        return lambda: self._cancellations.remove(told)
+        self._cancellations.add(told)
+        return lambda: self._cancellations.discard(told)
 
     def _tell_cancelled(self, concerned: Callable[[str], bool]) -> None:
-        for told in self._cancellations:
+        for told in tuple(self._cancellations):
             told(concerned)
 
     async def _deliver(
