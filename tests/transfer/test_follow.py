@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
+import asyncpg
 import pytest
 
 from queen.transfer.cleanup import cleanup
 from queen.transfer.cutover import cutover
-from queen.transfer.follow import catch_up
+from queen.transfer.errors import TransferRefused
+from queen.transfer.follow import catch_up, one_round
 from queen.transfer.link import open_link
 from queen.transfer.model import Version
+from queen.transfer.prepare import prepare
 from queen.transfer.rollback import rollback
 from queen.transfer.verify import verify
 from tests.support.postgres import TEMPLATE, Postgres
@@ -141,3 +144,33 @@ def still_waiting(dsn: str) -> dict[tuple[str, str, str], list[object]]:
         "join queen.queues q on q.id = p.queue_id",
     )
     return {(str(q), str(p), str(g)): list(ids) for q, p, g, ids in rows}  # type: ignore[call-overload]
+
+
+async def test_two_commands_at_once_do_not_mix_up_what_they_bring(database: str) -> None:
+    """Following and comparing in two sessions while the source changes: each waits for the other; both are right."""
+
+    async def change(times: int) -> None:
+        connection = await asyncpg.connect(database)
+        for number in range(times):
+            await connection.execute(
+                "insert into queen.messages (transaction_id, partition_id, payload) "
+                "select 'c' || $1::integer, id, '1' from queen.partitions order by name limit 3", number
+            )  # fmt: skip
+            await connection.execute(
+                "update queen.partition_consumers c set last_consumed_id = m.id, "
+                "last_consumed_created_at = m.created_at from queen.messages m "
+                "where m.partition_id = c.partition_id and m.transaction_id = 'c' || $1::integer",
+                number,
+            )
+        await connection.close()
+
+    async with copied(database, "v3") as link, open_link("v3", database) as other:
+        await prepare(other)
+        changing = asyncio.create_task(change(150))
+        while not changing.done():
+            _, report = await asyncio.gather(one_round(other), verify(link))
+            assert report.passed, report.differences[:3]
+        await changing
+        await cutover(link)
+        with pytest.raises(TransferRefused, match="the cutover is done"):
+            await one_round(other)

@@ -14,7 +14,7 @@ from queen.db.migrate import connect
 from queen.sql import query
 from queen.transfer.errors import TransferRefused, TransferStopped
 from queen.transfer.follow import Applied, catch_up, disk_full_is_told
-from queen.transfer.link import Link
+from queen.transfer.link import Link, exclusive
 from queen.transfer.model import OLD
 from queen.transfer.verify import Named, Tally, compare, prepare_target
 
@@ -39,7 +39,9 @@ async def cutover(link: Link, *, unverified: bool = False) -> float:
         await prepare_target(link)
         async with disk_full_is_told():
             await catch_up(link)
-            started = await _change_sides(link)
+            async with exclusive(link):
+                link.require("copied", "closing")
+                started = await _change_sides(link)
     if not link.same:
         async with link.target.transaction():
             await _open(link.target)

@@ -14,7 +14,7 @@ import asyncpg
 
 from queen.sql import query
 from queen.transfer.errors import TransferStopped
-from queen.transfer.link import Link
+from queen.transfer.link import Link, exclusive
 from queen.transfer.model import Change, Partition, Progress
 from queen.transfer.pipe import pipe
 from queen.transfer.sync import PIECE, sync
@@ -60,12 +60,13 @@ async def copy(link: Link, progress: Progress) -> int:
     """Copy every partition that is not copied yet, in batches of its own transactions; then what changed meanwhile."""
     async with disk_full_is_told():
         assert link.state is not None
-        await structure(link, count=link.state.phase == "copying")
+        async with exclusive(link):
+            await structure(link, count=link.state.phase == "copying")
         left = await link.target.fetchval(query("transfer/target/expected"), True)
         done = came = 0
         progress.step("copy", 0, left)
         async for batch in _batches(link):
-            async with snapshot(link.source) as source:
+            async with exclusive(link), snapshot(link.source) as source:
                 came += await bring(link, source, [Change(partition) for partition, _ in batch], copied=True)
             done = min(left, done + sum(expected for _, expected in batch))
             progress.step("copy", done, left)
@@ -127,6 +128,12 @@ async def structure(link: Link, *, count: bool = False) -> list[int]:
 
 async def one_round(link: Link, limit: int = ROUND) -> Applied:
     """Apply what the source told of: at most so many entries of its log."""
+    async with exclusive(link):
+        link.require("copying", "copied", "closing")
+        return await _one_round(link, limit)
+
+
+async def _one_round(link: Link, limit: int) -> Applied:
     rows = await link.source.fetch(query("transfer/changes"), limit)
     if not rows:
         return Applied()
@@ -158,7 +165,7 @@ async def _to_bring(
 ) -> list[Change]:
     """What has to be brought over for entries of the log: also the other partitions of queues that got a group."""
     regrouped = regrouped + await _unknown_groups(link, told, known)
-    changes = [to_change(row, known[row["partition_id"]]) for row in told if known[row["partition_id"]]["copied"]]
+    changes = [to_change(link, row, known[row["partition_id"]]) for row in told if known[row["partition_id"]]["copied"]]
     return changes + await _of_queues(link, regrouped, {change.partition for change in changes})
 
 
@@ -181,11 +188,11 @@ async def _of_queues(link: Link, queues: Sequence[int], without: set[Partition])
     return [Change(each, dead_letters=False, traces=False) for each in found if each not in without]
 
 
-def to_change(row: asyncpg.Record, known: asyncpg.Record) -> Change:
+def to_change(link: Link, row: asyncpg.Record, known: asyncpg.Record) -> Change:
     """What the log says of one partition."""
     return Change(
         Partition(known["former_id"], known["id"]), row["added"], row["removed_since"], row["removed_until"],
-        row["dead_letters"], row["traces"], row["ids"],
+        row["dead_letters"] or (link.version == "v2" and row["consumers"]), row["traces"], row["ids"],
     )  # fmt: skip
 
 

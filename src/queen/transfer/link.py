@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -11,12 +13,13 @@ import asyncpg
 
 from queen.db.migrate import connect
 from queen.sql import query
-from queen.transfer.errors import TransferRefused
+from queen.transfer.errors import TransferRefused, TransferStopped
 from queen.transfer.model import NEXT, OLD, Phase, State, Version, aside
 
 if TYPE_CHECKING:
     from queen.db.migrate import Connection
 
+PATIENCE: Final = 3600.0
 Columns = Mapping[str, Mapping[str, str]]
 
 _COMMON: Final = {
@@ -68,6 +71,22 @@ class Link:
     async def reload(self) -> None:
         """Read the state again."""
         self.state = await _state(self.target)
+
+
+@asynccontextmanager
+async def exclusive(link: Link, *, limit: float = PATIENCE) -> AsyncIterator[None]:
+    """Be the only command that changes the copy: what two of them brought from different moments would get mixed up."""
+    deadline = time.monotonic() + limit
+    while not await link.target.fetchval(query("transfer/target/try_exclusive")):
+        if time.monotonic() > deadline:
+            raise TransferStopped(f"another command of this transfer is at work since {limit:.0f} s: try again later")
+        await asyncio.sleep(0.05)
+    try:
+        await link.reload()
+        yield
+    finally:
+        if not link.target.is_closed():
+            await link.target.fetchval(query("transfer/target/end_exclusive"))
 
 
 _NOT_NOW: Final[Mapping[Phase, str]] = {

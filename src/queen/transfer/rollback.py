@@ -11,7 +11,7 @@ import asyncpg
 from queen.sql import query
 from queen.transfer.cutover import locked
 from queen.transfer.errors import TransferRefused, TransferStopped
-from queen.transfer.link import Link
+from queen.transfer.link import Link, exclusive
 from queen.transfer.model import NEXT, OLD
 from queen.transfer.pipe import pipe
 
@@ -36,7 +36,12 @@ async def rollback(link: Link) -> float:
 
     Most messages are written back before anybody has to wait. Goes on where an earlier one was interrupted.
     """
-    link.require("done", "returning")
+    async with exclusive(link):
+        link.require("done", "returning")
+        return await _go_back(link)
+
+
+async def _go_back(link: Link) -> float:
     started = time.monotonic()
     if not await link.target.fetchval(query("transfer/has_schema"), NEXT):
         await _require_no_schedule(link)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from queen.spark.session import session
 from queen.sql import query
 from queen.transfer.follow import catch_up, snapshot
-from queen.transfer.link import Link
+from queen.transfer.link import Link, exclusive
 from queen.transfer.model import Partition, formers, ids
 from queen.transfer.report import Difference, Report
 from queen.transfer.sync import pairs
@@ -63,7 +63,7 @@ async def verify_by_spark(link: Link, master: str = "local[*]") -> Report:
     await catch_up(link)
     tally = Tally()
     await compare_overview(link, tally)
-    async with snapshot(link.source) as source:
+    async with exclusive(link), snapshot(link.source) as source:
         name = await source.fetchval(query("transfer/export_snapshot"))
         groups = [batch async for batch in batches(link)]
         entries: list[int] = []

@@ -11,7 +11,7 @@ import asyncpg
 
 from queen.sql import query
 from queen.transfer.follow import TOGETHER, bring, catch_up, snapshot, to_change
-from queen.transfer.link import Link
+from queen.transfer.link import Link, exclusive
 from queen.transfer.model import Partition, Progress, Quiet, formers, ids
 from queen.transfer.report import Difference, Report
 from queen.transfer.sync import pairs
@@ -95,7 +95,7 @@ async def batches(link: Link) -> AsyncIterator[list[Named]]:
 async def compare(link: Link, batch: Sequence[Named], tally: Tally) -> None:
     """Bring these partitions to one snapshot of the source and compare them in it."""
     partitions = [each.partition for each in batch]
-    async with snapshot(link.source) as source:
+    async with exclusive(link), snapshot(link.source) as source:
         entries = await bring_changed(link, source, partitions)
         expected = await source_facts(link, source, partitions)
         found = await target_facts(link, partitions)
@@ -117,7 +117,7 @@ async def bring_changed(link: Link, source: Connection, partitions: Sequence[Par
         row["former_id"]: row
         for row in await link.target.fetch(query("transfer/target/known"), [row["partition_id"] for row in rows])
     }
-    changes = [to_change(row, known[row["partition_id"]]) for row in rows if row["partition_id"] in known]
+    changes = [to_change(link, row, known[row["partition_id"]]) for row in rows if row["partition_id"] in known]
     await bring(link, source, changes)
     return [entry for change in changes for entry in change.entries]
 

@@ -7,6 +7,5 @@ select p.queue_id, i.partition_id, i.consumer_group, coalesce(m.seq, 0), i.messa
        i.retry_count, i.failed_at
   from incoming_dead_letters i
   join partitions p on p.id = i.partition_id
-  left join messages m on not i.gone and m.partition_id = i.partition_id
-                      and m.seq = queen_transfer.seq_of(i.partition_id, i.created_at, i.message_id) and m.id = i.message_id
+  left join messages m on m.partition_id = i.partition_id and m.id = i.message_id and not i.gone
  order by i.failed_at, i.message_id

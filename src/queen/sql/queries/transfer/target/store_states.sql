@@ -17,8 +17,8 @@ update states set lease_id = null where batch_to <= cursor or lease_expires_at i
 
 delete from skips s where s.partition_id in (select partition_id from states);
 insert into skips (partition_id, consumer_group, seq)
-select s.partition_id, s.consumer_group, queen_transfer.seq_of(s.partition_id, k.at, k.id)
-  from states s cross join unnest(s.skipped_at, s.skipped_id) k(at, id);
+select s.partition_id, s.consumer_group, m.seq
+  from states s cross join unnest(s.skipped_id) k(id) join messages m on m.partition_id = s.partition_id and m.id = k.id;
 update partitions p set has_skips = n.has
   from (select s.partition_id as id, bool_or(s.skipped_id is not null) as has from states s group by 1) n
  where p.id = n.id and p.has_skips <> n.has;

@@ -14,45 +14,56 @@ with wanted as materialized (
 ), statuses as (
     select p.message, coalesce(s.consumer_group, '__QUEUE_MODE__') as name, bool_or(s.status in ('pending', 'processing')) as open
       from placed p join messages_status s on s.message_id = p.message group by 1, 2
-), waiting as materialized (
-    select w.id, w.former, w.name, p.place, p.message, p.created_at
+), dead as (
+    select distinct d.message_id as message, coalesce(d.consumer_group, '__QUEUE_MODE__') as name
+      from dead_letter_queue d where d.partition_id = any ($1::uuid[])
+), fates as materialized (
+    select w.id, w.name, p.place, p.message,
+           case when s.message is not null then s.open
+                else d.message is null and not coalesce((p.created_at, p.message) <= (c.last_consumed_created_at, c.last_consumed_id), false)
+                     and not (c.partition_id is null and coalesce(p.created_at < t.start_at, false)) end as waits
       from pairs w
       join placed p on p.former = w.former
       left join statuses s on s.message = p.message and s.name = w.name
+      left join dead d on d.message = p.message and d.name = w.name
       left join partition_cursors c on c.partition_id = w.former and c.consumer_group = w.name
       left join queen_transfer.starts t on t.partition_id = w.former and t.consumer_group = w.name
-     where case when s.message is not null then s.open
-                else not exists (select from dead_letter_queue d where d.message_id = p.message and coalesce(d.consumer_group, '__QUEUE_MODE__') = w.name)
-                     and not coalesce((p.created_at, p.message) <= (c.last_consumed_created_at, c.last_consumed_id), false)
-                     and not (c.partition_id is null and coalesce(p.created_at < t.start_at, false)) end
 ), fronts as materialized (
-    select w.id, w.name, count(*) as count, min(w.place) as place from waiting w group by 1, 2
+    select f.id, f.name, count(*) filter (where f.waits) as count, min(f.place) filter (where f.waits) as place, max(f.place) as last
+      from fates f group by 1, 2
+), beyond as (
+    select f.id, f.name, md5(string_agg(f.message::text, ',' order by f.place)) as finished
+      from fates f join fronts r on r.id = f.id and r.name = f.name where not f.waits and f.place > r.place group by 1, 2
+), leases as materialized (
+    select w.id, w.name, l.id as lease, l.lease_expires_at, l.message_batch,
+           greatest(coalesce(l.batch_size, 0) - coalesce(l.acked_count, 0), 1) as batch_count
+      from pairs w
+      join partition_leases l on l.partition_id = w.former and l.consumer_group = w.name and l.released_at is null and l.lease_expires_at > now()
+), ranges as (
+    select l.id, l.name, min(p.place) as first, max(p.place) as last
+      from leases l
+     cross join lateral jsonb_array_elements(case jsonb_typeof(l.message_batch) when 'array' then l.message_batch else '[]' end) e
+      join placed p on p.id = l.id and p.message::text = coalesce(e->>'id', e->>'messageId', e #>> '{}')
+     group by 1, 2
 )
 select p.id, 'messages' as kind, '' as name,
        count(*) || ' messages, checksum ' || sum(('x' || left(md5(concat_ws('|', p.place, p.message, p.transaction_id, p.sealed, p.payload)), 15))::bit(60)::bigint) as value
   from placed p where $7::boolean group by p.id
 union all
-select w.id, 'cursor', w.name, concat_ws(', ', 'next ' || n.message, coalesce(f.count, 0) || ' waiting',
-       'finished behind it ' || (select md5(string_agg(p.message::text, ',' order by p.place)) from placed p
-                                  where p.former = w.former and p.place > f.place
-                                    and not exists (select from waiting x where x.id = w.id and x.name = w.name and x.place = p.place)))
+select w.id, 'cursor', w.name, concat_ws(', ', 'next ' || n.message, coalesce(r.count, 0) || ' waiting', 'finished behind it ' || b.finished)
   from pairs w
-  left join fronts f on f.id = w.id and f.name = w.name
-  left join placed n on n.id = w.id and n.place = f.place
+  left join fronts r on r.id = w.id and r.name = w.name
+  left join placed n on n.id = r.id and n.place = r.place
+  left join beyond b on b.id = w.id and b.name = w.name
 union all
-select w.id, 'lease', w.name,
-       concat_ws(', ', l.id::text, 'until ' || extract(epoch from l.lease_expires_at)::numeric(20, 3), 'from ' || a.message, 'to ' || z.message)
-  from pairs w
-  join partition_leases l on l.partition_id = w.former and l.consumer_group = w.name and l.released_at is null and l.lease_expires_at > now()
-  join fronts f on f.id = w.id and f.name = w.name
- cross join lateral (
-    select coalesce(array_agg(coalesce(e->>'id', e->>'messageId', e #>> '{}')), '{}') as ids
-      from jsonb_array_elements(case jsonb_typeof(l.message_batch) when 'array' then l.message_batch else '[]' end) e) b
- cross join lateral (select min(p.place) as first, max(p.place) as last from placed p where p.id = w.id and p.message::text = any (b.ids)) r
-  join placed a on a.id = w.id and a.place = greatest(f.place, coalesce(r.first, f.place))
-  join placed z on z.id = w.id and z.place = least(coalesce(r.last, f.place - 1 + greatest(coalesce(l.batch_size, 0) - coalesce(l.acked_count, 0), 1)),
-                                                   (select max(p.place) from placed p where p.id = w.id))
- where coalesce(r.last, f.place) >= f.place
+select l.id, 'lease', l.name,
+       concat_ws(', ', l.lease::text, 'until ' || extract(epoch from l.lease_expires_at)::numeric(20, 3), 'from ' || a.message, 'to ' || z.message)
+  from leases l
+  join fronts r on r.id = l.id and r.name = l.name and r.place is not null
+  left join ranges b on b.id = l.id and b.name = l.name
+  join placed a on a.id = l.id and a.place = greatest(r.place, coalesce(b.first, r.place))
+  join placed z on z.id = l.id and z.place = least(coalesce(b.last, r.place - 1 + l.batch_count), r.last)
+ where coalesce(b.last, r.place) >= r.place
 union all
 select w.id, 'dead letter', d.message_id || ' of ' || d.name,
        count(*) || ' times, ' || md5(string_agg(concat_ws('|', d.error_message, d.retry_count, extract(epoch from d.failed_at)::numeric(20, 3), coalesce(p.payload, 'null')),
