@@ -8,7 +8,9 @@ import re
 import sys
 from asyncio.subprocess import PIPE
 from collections import defaultdict
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import TypeVar
 from uuid import UUID
 
 import asyncpg
@@ -28,6 +30,7 @@ from tests.transfer import earlier
 from tests.transfer.earlier import GONE, V2, V3, Batch
 from tests.transfer.places import begin, hurry
 
+T = TypeVar("T")
 GROUPS = ("a", "b")
 PARTITIONS = 6
 
@@ -58,7 +61,7 @@ class World:
         with suppress(*GONE):
             while not self.stopped.is_set():
                 name = self.names[partition]
-                await earlier.push(connection, partition, self.sent[name] + 1)
+                await patiently(lambda number=self.sent[name] + 1: earlier.push(connection, partition, number))
                 self.sent[name] += 1
                 await asyncio.sleep(0.003)
         await connection.close()
@@ -67,14 +70,14 @@ class World:
         connection = await asyncpg.connect(self.dsn)
         with suppress(*GONE):
             while not self.stopped.is_set():
-                batch = await self.old.pop(connection, group, 3)
+                batch = await patiently(lambda: self.old.pop(connection, group, 3))
                 if batch is None:
                     await asyncio.sleep(0.01)
                     continue
                 self.see(self.names[batch.partition], group, batch.numbers)
                 self.held.append(batch)
                 await asyncio.sleep(0.002)
-                assert await self.old.ack(connection, batch)
+                assert await patiently(lambda taken=batch: self.old.ack(connection, taken))
                 self.held.remove(batch)
                 self.finished[self.names[batch.partition], group] |= set(batch.numbers)
         await connection.close()
@@ -125,6 +128,13 @@ class World:
             assert [each.verdict for each in await engine.ack(acks)] == ["acked"] * len(acks)
             self.finished[self.names[batch.partition], batch.group] |= set(batch.numbers)
         self.held.clear()
+
+
+async def patiently(work: Callable[..., Awaitable[T]]) -> T:
+    """Try again after a deadlock, as any code does that locks rows."""
+    while True:
+        with suppress(asyncpg.DeadlockDetectedError):
+            return await work()
 
 
 async def queen(*arguments: str) -> str:

@@ -21,8 +21,7 @@ from queen.transfer.verify import Named, Tally, compare, prepare_target
 if TYPE_CHECKING:
     from queen.db.migrate import Connection
 
-LOCK_TRIES: Final = 30
-LOCK_WAIT: Final = "1s"
+LOCK_TRIES: Final = 60
 LOOKED_AT: Final = 200
 
 
@@ -63,7 +62,7 @@ async def _change_sides(link: Link) -> float:
     for attempt in range(LOCK_TRIES):
         started = time.monotonic()
         try:
-            async with locked(link.source_dsn, OLD, f"transfer/{link.version}/lock") as locker:
+            async with locked(link.source_dsn, OLD, f"transfer/{link.version}/lock", attempt) as locker:
                 await _check(link, await catch_up(link, stopped=True))
                 if link.same:
                     await locker.execute(query(f"transfer/{link.version}/put_aside"))
@@ -81,12 +80,15 @@ async def _change_sides(link: Link) -> float:
 
 
 @asynccontextmanager
-async def locked(dsn: str, schema: str, name: str) -> AsyncIterator[Connection]:
-    """A transaction of its own that holds a lock on one side, commits when all went well and lets go otherwise."""
+async def locked(dsn: str, schema: str, name: str, attempt: int) -> AsyncIterator[Connection]:
+    """A transaction of its own that holds a lock on one side, commits when all went well and lets go otherwise.
+
+    It gives up sooner than PostgreSQL looks for deadlocks (a second): nobody who waits for it becomes the victim of one.
+    """
     async with connect(dsn) as connection:
         await connection.fetchval(query("transfer/search_path"), schema)
         async with connection.transaction():
-            await connection.fetchval(query("transfer/lock_timeout"), LOCK_WAIT)
+            await connection.fetchval(query("transfer/lock_timeout"), f"{100 + 10 * attempt}ms")
             await connection.execute(query(name))
             yield connection
 

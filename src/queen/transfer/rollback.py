@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from queen.db.migrate import Connection
 
 PIECE: Final = 20_000
-LOCK_TRIES: Final = 30
+LOCK_TRIES: Final = 60
 HIGHEST_POS: Final = 2**62
 _PARTITIONS: Final = "former_id queue_name name created_at last_activity"
 _GROUPS: Final = "queue_name consumer_group mode start_at created_at"
@@ -75,7 +75,7 @@ async def _change_sides(link: Link) -> float:
     for attempt in range(LOCK_TRIES):
         started = time.monotonic()
         try:
-            async with locked(link.target_dsn, OLD, "transfer/target/lock") as locker:
+            async with locked(link.target_dsn, OLD, "transfer/target/lock", attempt) as locker:
                 await _require_no_schedule(link)
                 await link.source.execute(query("transfer/back/incoming"))
                 await _structure(link)

@@ -1,2 +1,3 @@
--- Nobody writes to the source until this transaction ends; who only reads goes on.
-lock table queues, partitions, messages, partition_consumers, consumer_groups_metadata, dead_letter_queue, message_traces in exclusive mode
+-- Nobody writes to the source until this transaction ends; who only reads goes on. In the order in
+-- which writers take them, for the most part: a table is locked before those its foreign keys point at.
+lock table partition_consumers, dead_letter_queue, message_traces, messages, consumer_groups_metadata, partitions, queues in exclusive mode
