@@ -83,7 +83,7 @@ async def _change_sides(link: Link) -> float:
 async def locked(dsn: str, schema: str, name: str, attempt: int) -> AsyncIterator[Connection]:
     """A transaction of its own that holds a lock on one side, commits when all went well and lets go otherwise.
 
-    It gives up sooner than PostgreSQL looks for deadlocks (a second): nobody who waits for it becomes the victim of one.
+    It gives up sooner than PostgreSQL looks for deadlocks (a second): who waits for it never becomes a victim.
     """
     async with connect(dsn) as connection:
         await connection.fetchval(query("transfer/search_path"), schema)
