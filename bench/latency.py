@@ -1,9 +1,9 @@
 """Where the time goes between a push over HTTP and its delivery to a consumer that waits, at 500 messages a second.
 
-    python bench/latency.py [--seconds 10]
+    python bench/latency.py [--seconds 10] [--save]
 
 One broker with one worker; it notes when each message passed each stage (`staged_server.py`), and the clock is one for
-all processes of a machine. Prints the table and writes it to bench/results/latency.md.
+all processes of a machine. Prints the table.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def table(noted: Noted, stages: dict[str, dict[str, float]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=10.0)
-    seconds = parser.parse_args().seconds
+    parser.add_argument("--save", action="store_true", help="write it to bench/results/latency.md, on a quiet machine")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)
         directory.chmod(0o711)
@@ -104,11 +105,12 @@ def main() -> None:
                 run_broker(server.dsn("postgres"), directory / "broker", 1, "staged") as (url, _),
                 asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
             ):
-                noted = runner.run(measure(url, seconds))
+                noted = runner.run(measure(url, options.seconds))
             stages = json.loads((directory / "stages.json").read_text())
     text = table(noted, stages)
     print(text)
-    (RESULTS / "latency.md").write_text(text + "\n", encoding="utf-8")
+    if options.save:
+        (RESULTS / "latency.md").write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
