@@ -13,6 +13,7 @@ ours is measured. `--rival` is the interpreter of a virtual environment with `pi
 from __future__ import annotations
 
 import argparse
+import asyncio
 import importlib
 import json
 import os
@@ -32,6 +33,7 @@ from typing import Any
 SEQUENCES, STEPS = 3, 50
 INSTANCES, PARALLEL = 200, 5
 HELLOS = 40
+KEYS, TURNS, AT_ONCE = 100, 5, 16
 LENGTHS = (50, 1_000, 5_000)
 MEASURED_STEPS = 100
 GOALS = {"long history": 1.5, "different workers": 1.2}
@@ -143,7 +145,10 @@ def measure_ours(url: str) -> dict[str, float]:
     engine = importlib.import_module("queen.durable")
     store = open_store(engine, url)
     found = time_lengths(engine, store)
-    return found | time_workers(engine, url)
+    found |= time_workers(engine, url)
+    found["turns by mailbox"] = asyncio.run(time_mailbox(engine, url))
+    found["turns by provider"] = asyncio.run(time_provider(engine, url))
+    return found
 
 
 def started(engine: Any, store: Any, activities: tuple[str, ...], codes: tuple[Any, ...]) -> Any:
@@ -176,7 +181,10 @@ def time_lengths(engine: Any, store: Any) -> dict[str, float]:
 
 def time_workers(engine: Any, url: str) -> dict[str, float]:
     """One worker that has both activities and two that have one each, on stores of their own, in turns."""
-    crews = {"one worker": [("echo", "other")], "two workers": [("echo",), ("other",)]}
+    crews: dict[str, list[tuple[str, ...]]] = {
+        "one worker": [("echo", "other")],
+        "two workers": [("echo",), ("other",)],
+    }
     with tempfile.TemporaryDirectory() as directory:
         targets = {name: url if url.startswith("postgres") else str(Path(directory) / name) for name in crews}
         stores = {name: open_store(engine, target) for name, target in targets.items()}
@@ -194,6 +202,73 @@ def time_workers(engine: Any, url: str) -> dict[str, float]:
         for runtime in runtimes:
             runtime.shutdown(1000)
     return {name: statistics.median(found[HELLOS:]) for name, found in times.items()}
+
+
+async def time_mailbox(engine: Any, url: str) -> float:
+    """Turns per second through the generic mailbox: a message in, two events and a message out."""
+    async with await engine.open_mailbox(fresh(url, "mailbox")) as mailbox:
+        for number in range(KEYS):
+            await mailbox.enqueue("bench", f"k{number}", b"0")
+
+        async def work() -> None:
+            while (batch := await mailbox.dequeue_batch("bench")) is not None:
+                turn, key = int(batch.messages[0].body), batch.routing_key
+                events = tuple(engine.StoredEvent(key, 1, 2 * turn + n, "Bench", "{}") for n in (1, 2))
+                again = (engine.Outgoing("bench", key, str(turn + 1).encode()),) if turn + 1 < TURNS else ()
+                await mailbox.ack(batch.lock_token, engine.UnitOfWork(events=events, outgoing=again))
+
+        begun = time.perf_counter()
+        await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+        return KEYS * TURNS / (time.perf_counter() - begun)
+
+
+async def time_provider(engine: Any, url: str) -> float:
+    """The same through the provider, which also keeps instances and executions."""
+    model, events, messages = (
+        importlib.import_module(f"queen.durable.{name}") for name in ("model", "events", "messages")
+    )
+    async with await engine.open_provider(fresh(url, "provider")) as provider:
+        for number in range(KEYS):
+            start = messages.StartMessage(instance=f"p{number}", name="bench", input="null", version="1.0.0")
+            await provider.enqueue_for_orchestrator(start)
+
+        async def turn(item: Any) -> None:
+            stamp = {"instance": item.instance, "execution_id": 1, "timestamp_ms": 0, "version": "1.0.0"}
+            first = item.last_event_id + 1
+            delta = tuple(events.ExternalEvent(event_id=first + n, name="bench", data="{}", **stamp) for n in (0, 1))
+            again = messages.QueueMessage(instance=item.instance, name="bench", data="{}")
+            named = model.ExecutionMetadata(name="bench", version="1.0.0") if first == 1 else model.ExecutionMetadata()
+            commit = model.TurnCommit(
+                execution_id=1,
+                history_delta=delta,
+                orchestrator_items=(again,) if first + 1 < 2 * TURNS else (),
+                metadata=named,
+                owner="bench",
+            )
+            await provider.ack_orchestration_item(item.token, commit)
+
+        async def work() -> None:
+            running: set[asyncio.Task[None]] = set()
+            wanted = {"lock_timeout_ms": 30_000, "owner": "bench"}
+            left = KEYS * TURNS
+            while left:
+                found = await provider.fetch_orchestration_items(
+                    **wanted, limit=AT_ONCE - len(running), poll_timeout_ms=1_000
+                )
+                left -= len(found)
+                running |= {asyncio.create_task(turn(item)) for item in found}
+                while len(running) == AT_ONCE or (running and not left):
+                    _, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                running = {each for each in running if not each.done()}
+
+        begun = time.perf_counter()
+        await work()
+        return KEYS * TURNS / (time.perf_counter() - begun)
+
+
+def fresh(url: str, name: str) -> str:
+    """A store nobody has used: a file beside the given one, or the default schema, where queues are apart."""
+    return url if url.startswith("postgres") else f"{url}.{name}"
 
 
 def run_ours(kind: str, url: str | None) -> dict[str, float]:
@@ -264,6 +339,7 @@ def report(results: dict[str, Any]) -> str:
         lines += [
             "A step costs " + ", ".join(f"{ours[f'step at {n}']} ms of CPU at {n} events" for n in LENGTHS) + ".",
             f"Two steps over two workers take {ours['two workers']} ms, over one {ours['one worker']} ms.",
+            f"Turns/s by the mailbox: {ours['turns by mailbox']}, by the provider: {ours['turns by provider']}.",
             "",
             *(f"- {name}: **{ours[name]}x** (at most {most}x)" for name, most in GOALS.items()),
         ]
