@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import queen
 
@@ -22,7 +23,7 @@ async def by_consume(url: str, queue: str) -> float:
     """Seconds of processor time and of the clock per message, with `consume`."""
     left = MESSAGES
 
-    async def handle(message: queen.Message[dict[str, dict[str, int]]]) -> None:
+    async def handle(message: queen.Message[dict[str, Any]]) -> None:
         nonlocal left
         _ = message.data["args"]["number"]
         left -= 1
