@@ -79,13 +79,6 @@ DEFECTS = [
         "runtime/test_transactions.py::test_a_step_that_lost_its_lock_writes_nothing",
     ),
     Defect(
-        "an instance in memory is taken for one that was started again",
-        "durable/worker/sticky.py",
-        "elsewhere = kept.identity == item.identity != 0 and memory.last_event_id <= last",
-        "elsewhere = memory.last_event_id <= last",
-        "runtime/test_store.py::test_a_restarted_instance_is_not_taken_for_the_one_in_memory[sqlite]",
-    ),
-    Defect(
         "what a fetch is given while it is cancelled stays locked",
         "durable/providers/wake.py",
         "await give_back(waiter.untaken())",
