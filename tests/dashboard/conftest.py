@@ -34,7 +34,8 @@ class Shop:
             "queue?name=payments&tab=audit", "heat?name=payments", "messages", self.filled.message, "groups",
             "group?queue=orders&name=analytics", "dead-letters", f"dead-letter?id={self.filled.dead_letter}", "traces",
             f"trace?id={self.filled.trace}", "workflows", "workflow?id=checkout+fails", "schedules", "pipelines",
-            "pipeline?name=rollups", "system", "system?tab=postgres", "system?tab=settings", "system?tab=audit",
+            "pipeline?name=rollups", "transfer", "system", "system?tab=postgres", "system?tab=settings",
+            "system?tab=audit",
         ]  # fmt: skip
 
 

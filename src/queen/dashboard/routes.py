@@ -18,6 +18,7 @@ from queen.dashboard.pipelines import pipeline, pipelines
 from queen.dashboard.queues import heat, queue, queues
 from queen.dashboard.system import system
 from queen.dashboard.traces import trace, traces
+from queen.dashboard.transfer import transfer
 from queen.dashboard.workflows import schedules, workflow, workflows
 from queen.server.request import Request
 from queen.server.routing import Query, Route
@@ -60,6 +61,7 @@ PAGES: Final = {
     "/schedules": schedules,
     "/pipelines": pipelines,
     "/pipeline": pipeline,
+    "/transfer": transfer,
     "/system": system,
 }
 
