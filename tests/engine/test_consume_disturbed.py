@@ -111,10 +111,10 @@ class Disturbed:
         self.told: set[tuple[str, str, int]] = set()  # said to be done, by someone who may not have heard the answer
         self.deleted: set[tuple[str, int]] = set()
 
-    async def work(self) -> None:
-        """Consume for one of the groups: slowly at times, failing at times, without end."""
+    async def work(self, group: str | None = None) -> None:
+        """Consume for one of the groups, any unless it is named: slowly at times, failing at times, without end."""
         chance = self.chance
-        request = PopRequest(queue="q", group=chance.choice(GROUPS), wait=0.2)
+        request = PopRequest(queue="q", group=group or chance.choice(GROUPS), wait=0.2)
         async with chance.choice(self.engines).consume(request, prefetch=chance.randint(2, 9)) as consumer:
             while True:
                 message = await consumer.next()
@@ -192,6 +192,7 @@ async def test_whatever_happens_each_group_finishes_every_message_in_order(
         workers.append(asyncio.create_task(disturbed.work()))
     await other.queues.pause("q", paused=False)
     await clock.advance(1000)
+    workers += [asyncio.create_task(disturbed.work(group)) for group in GROUPS]  # the others may all be of one
     await eventually(disturbed.drained, limit=90)
     for worker in workers:
         worker.cancel()

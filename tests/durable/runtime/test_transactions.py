@@ -23,13 +23,13 @@ from queen.durable.testing import eventually
 from tests.durable.stores import Address
 
 ENTERED: list[str] = []
-GATE = asyncio.Event()
+GATES: list[asyncio.Event] = []  # the test's own: one belongs to the loop that first waited for it
 
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
     ENTERED.clear()
-    GATE.clear()
+    GATES[:] = [asyncio.Event()]
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ async def note_slowly(connection: asyncpg.Connection[Any], cents: int) -> int:
     await connection.execute("insert into notes values ($1)", cents)
     ENTERED.append("noted")
     if len(ENTERED) == 1:
-        await GATE.wait()
+        await GATES[0].wait()
     return len(ENTERED)
 
 
@@ -106,7 +106,7 @@ async def test_a_step_that_lost_its_lock_writes_nothing(tables: Address) -> None
             await tables.execute("update {}work_items set ready_at = 0")
             provider.wake()
             assert await handle.result(20) == 2, "whoever took it over has done it"
-            GATE.set()
+            GATES[0].set()
             await eventually(lambda: worker.is_idle)
         assert await notes(tables) == 1
 
