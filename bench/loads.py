@@ -18,7 +18,7 @@ import psutil
 from cores import seconds_of
 
 from queen.engine import Engine
-from queen.ids import uuid7s
+from queen.ids import as_callers, uuid7s
 from queen.model import Ack, Message, NewMessage, PopRequest
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class Verbs:
 
         async def work(worker: int, turn: int) -> int:
             partition = f"p{(worker * 7 + turn) % PARTITIONS}"
-            names = [str(new) for new in uuid7s(batch)]
+            names = [as_callers(new) for new in uuid7s(batch)]
             await self._engine.push(
                 [NewMessage(queue=queue, partition=partition, payload=PAYLOAD, transaction_id=name) for name in names]
             )

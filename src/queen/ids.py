@@ -71,6 +71,11 @@ def may_be_made_here(text: str) -> bool:
     return text[14:18] == "751e"
 
 
+def as_callers(value: UUID) -> str:
+    """An id as a transaction id of a caller's own: without our sign, so that the unique index answers for it."""
+    return str(UUID(int=value.int & ~(0xFFF << 64)))
+
+
 def to_wire(kind: Kind, number: int) -> str:
     """The UUID-shaped string that stands for a number of the database on the wire."""
     return str(UUID(int=(_PREFIX | _KINDS.index(kind)) << 64 | _VARIANT | number))

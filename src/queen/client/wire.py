@@ -10,7 +10,7 @@ from uuid import UUID
 from msgspec import Raw, Struct
 
 from queen.client.errors import TransportError
-from queen.ids import Kind, from_wire, to_wire
+from queen.ids import Kind, as_callers, from_wire, to_wire
 from queen.model import Ack, Acked, AckVerdict, Message, NewMessage, Pushed, PushStatus
 
 
@@ -45,7 +45,7 @@ class PushItem(Wire, omit_defaults=True):
             queue=item.queue,
             partition=item.partition,
             payload=Raw(item.payload.encode()),
-            transaction_id=str(item.id) if item.transaction_id is None else item.transaction_id,
+            transaction_id=as_callers(item.id) if item.transaction_id is None else item.transaction_id,
             trace_id=item.trace_id,
             parent_id=item.parent_id,
             deliver_at=item.deliver_at,
@@ -75,7 +75,7 @@ class PushResult(Struct, kw_only=True):
             queue=item.queue,
             partition=item.partition,
             partition_id=number("partition", self.partition_id) if self.partition_id else 0,
-            transaction_id=item.transaction_id or str(item.id),
+            transaction_id=item.transaction_id or as_callers(item.id),
             seq=self.seq,
             trace_id=item.trace_id,
             depth=self.queueDepth,
