@@ -257,8 +257,12 @@ class Deliveries:
             status, answer = yield pop
             now = time.perf_counter()
             if status == 200:
-                self.times += [now - self._sent[name] for name in _NAMES.findall(answer) if name in self._sent]
+                self.hear(_NAMES.findall(answer), now)
         return 0
+
+    def hear(self, names: list[bytes], at: float) -> None:
+        """Note the messages of one answer."""
+        self.times += [at - self._sent[name] for name in names if name in self._sent]
 
     async def produce(self, seconds: float) -> None:
         """Send every push at its time."""

@@ -15,7 +15,6 @@ import os
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import uvloop
@@ -23,7 +22,7 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).parent))
 
 from broker import DELIVERIES, RESULTS, run_broker
-from http_load import _NAMES, CONSUMERS, Broker, Deliveries, Script
+from http_load import CONSUMERS, Broker, Deliveries
 
 from queen.db.embedded import EmbeddedServer
 
@@ -49,18 +48,9 @@ class Noted(Deliveries):
         """When each was sent."""
         return {name.decode(): at for name, at in self._sent.items()}
 
-    def consume(self, seconds: float) -> Script:
-        """Wait for messages and note when they come."""
-        stop = time.perf_counter() + seconds + 1.5
-        pop = self._broker.get(
-            "/api/v1/pop/queue/bench-delivery?batch=10&partitions=10&wait=true&timeout=500&autoAck=true"
-        )
-        while time.perf_counter() < stop:
-            status, answer = yield pop
-            now = time.perf_counter()
-            if status == 200:
-                self.heard.update((name.decode(), now) for name in _NAMES.findall(answer))
-        return 0
+    def hear(self, names: list[bytes], at: float) -> None:
+        """Note when each came."""
+        self.heard.update((name.decode(), at) for name in names)
 
 
 async def measure(url: str, seconds: float) -> Noted:
