@@ -9,7 +9,7 @@ QUEEN_MQ := .venv-queen-mq
 # Planted defects show that the tests notice; once is enough for that.
 ON_16 := tests/engine tests/sql -k "not planted and not without_the_rule"
 
-.PHONY: help venv run test lint bench docs screenshots test-scale clean
+.PHONY: help venv run test lint bench docs screenshots test-scale torture soak clean
 
 help:           ## show what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -54,6 +54,12 @@ test: $(STAMP)-test $(QUEEN_MQ)/.stamp  ## everything CI runs
 
 test-scale: $(STAMP)-test  ## the full-size runs; takes long
 	$(PYTEST) -n 0 -m scale --timeout 7200
+
+torture: $(STAMP)-test  ## everything at once while everything breaks, for three minutes; SEED=n and SECONDS=n repeat a run
+	$(BIN)/python -m torture $(if $(SEED),--seed $(SEED)) --seconds $(or $(SECONDS),180) $(TORTURE)
+
+soak: $(STAMP)-bench    ## the same for an hour, with a picture of memory, tables and latency
+	$(BIN)/python -m torture --soak $(if $(SEED),--seed $(SEED)) --seconds $(or $(SECONDS),3600) --shrink 0 $(TORTURE)
 
 bench: $(STAMP)-bench   ## the benchmarks
 	$(BIN)/python bench/engine.py

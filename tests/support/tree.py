@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "queen"
-FOLDERS = ("src", "tests", "scripts", "docs", "bench", "examples", ".ci")
+FOLDERS = ("src", "tests", "scripts", "docs", "bench", "torture", "examples", ".ci")
 GENERATED = {"_sync"}
 
 

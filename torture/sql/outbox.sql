@@ -1,0 +1,2 @@
+-- The rows of the application that were committed.
+select name from torture.outbox
