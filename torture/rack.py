@@ -30,7 +30,7 @@ from torture.standby import Standby
 
 KEY = "5a" * 32
 SQL = Path(__file__).parent / "sql"
-LIMIT = 90.0
+LIMIT = 180.0
 
 
 class Rack:

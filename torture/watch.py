@@ -63,8 +63,7 @@ class Watch:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 for row in await connection.fetch(ASLEEP):
                     self.violations.append(f"lost wake-up: {dict(row)} wait and are not ready")
-                row = await connection.fetchrow(UNDONE, list(ASIDE))
-                self._make_room(row["waiting"] if row else 0)
+                self._make_room(await connection.fetchval(UNDONE, list(ASIDE)))
                 if sizes:
                     self._sample("sizes", {row["name"]: row["size"] for row in await connection.fetch(SIZES)})
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
