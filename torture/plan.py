@@ -75,7 +75,7 @@ def draw(
 ) -> Plan:
     """The plan of a seed; the same arguments give the same plan. `soak`: slower producers, and everything ages out."""
     rng = random.Random(seed)
-    count = 4 if size == "full" else 3
+    count = 4 if size == "full" else 2
     queues = [_queue(rng, number, soak=soak) for number in range(count)]
     brokers = {"a": 1, "b": 2} if size == "full" else {"a": 1}
     clients = _clients(rng, queues, list(brokers), size)

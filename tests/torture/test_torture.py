@@ -13,7 +13,7 @@ from torture.run import run
 from torture.shrink import candidates
 
 pytestmark = pytest.mark.chaos
-SECONDS = 6.0
+SECONDS = 5.0
 CAUGHT_BY = {
     "offset from a sequence": {"positions_without_holes"},
     "unfenced ack": {"stale_leases_are_refused"},
