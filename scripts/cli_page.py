@@ -18,7 +18,11 @@ HEAD = """\
 *Written by `scripts/cli_page.py`; change `src/queen/cli` instead.*
 
 Commands work on a broker (`--url http://...`), on a database (`--url postgresql://...`), or, with neither,
-on the embedded server in `./.queen`. `QUEEN_URL` and `QUEEN_DATABASE_URL` stand for `--url`.
+on the embedded server in `./.queen`. `QUEEN_URL` and `QUEEN_DATABASE_URL` stand for `--url`. What works on the
+database itself (`init`, `psql`, `migrate`, `pipeline`, `lake verify`, `workflow prune` and `replay`) says so when it
+is given a broker.
+
+Where JSON is asked for, `@FILE` and `-` (standard input) give it too.
 
 On a terminal they show tables, in a pipe JSON lines; `-o table` and `-o json` choose. What cannot be undone
 shows how much it concerns and asks first; `--yes` answers for scripts.

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from queen.client.message import HandBack, Message, Outcome, Reject
     from queen.client.push import Push
     from queen.client.retry import Retry
+    from queen.client.runner import Running
     from queen.client.task import Job, Task
     from queen.errors import (
         Backpressure,
@@ -75,6 +76,7 @@ _HOME = {
     "queen.client.message": ("HandBack", "Message", "Outcome", "Reject"),
     "queen.client.push": ("Push",),
     "queen.client.retry": ("Retry",),
+    "queen.client.runner": ("Running",),
     "queen.client.task": ("Job", "Task"),
     "queen.errors": (
         "Backpressure", "EncryptionRequired", "EncryptionUnavailable", "InternalError", "InvalidRequest", "LeaseLost",
@@ -95,8 +97,8 @@ __all__ = [
     "EncryptionRequired", "EncryptionUnavailable", "HandBack", "InternalError", "InvalidRequest", "Job", "LeaseLost",
     "Message", "MessageNotFound", "NotAllowed", "NotAuthenticated", "Outcome", "PartitionBusy", "PayloadTooLarge",
     "Push", "Pushed", "QueenError", "QueueConfig", "QueueFull", "QueueNotFound", "Reject", "RequestError", "Retry",
-    "RolledBack", "SchemaOutdated", "StoreUnavailable", "SyncClient", "SyncMessage", "Task", "TaskFailed", "Timeouts",
-    "TransactionConflict", "TransportError", "connect", "connect_sync", "pipeline",
+    "RolledBack", "Running", "SchemaOutdated", "StoreUnavailable", "SyncClient", "SyncMessage", "Task", "TaskFailed",
+    "Timeouts", "TransactionConflict", "TransportError", "connect", "connect_sync", "pipeline",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # or a checker would believe in every name

@@ -88,7 +88,7 @@ def run(store: str, *arguments: str, output: str = "table") -> Result:
 
 def test_ls(store: str) -> None:
     lines = run(store, "ls").output.splitlines()
-    assert lines[0].split() == ["ID", "WORKFLOW", "STATUS", "RUN", "STARTED"]
+    assert lines[0].split() == ["id", "workflow", "status", "run", "started"]
     assert lines[1].split()[:5] == ["second", "rounds", "1.0.0", "Completed", "3"]
     assert lines[2].split()[:5] == ["first", "waits", "1.0.0", "Running", "1"]
     page = json.loads(run(store, "ls", "--limit", "1", output="json").output)
@@ -140,6 +140,9 @@ def test_start(store: str) -> None:
     refused = run(store, "start", "waits", "--input", "{")
     assert refused.exit_code == 2
     assert "--input: not JSON" in refused.output
+    file = Path(store).with_name("input.json")
+    file.write_text("8")
+    assert run(store, "start", "waits", "--id", "fourth", "--input", f"@{file}").output.strip() == "fourth"
 
 
 def test_prune(store: str) -> None:

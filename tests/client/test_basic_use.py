@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import logging
 import math
 import os
+import pickle
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
+import psycopg
 import pytest
 from msgspec import Struct
 from pydantic import BaseModel
 
 import queen
+from queen.client.message import Delivered
 from queen.client.payload import encode
 from tests.server.running import run_broker
 from tests.support.wait import eventually
@@ -139,3 +146,81 @@ async def test_a_crashed_embedded_server_is_started_again(scratch: Path) -> None
 
         await eventually(answers, limit=60, pause=0.1)
         assert (await q.push("orders", 2)).status == "queued"
+
+
+def same(message: Delivered[object]) -> None:
+    for other in (copy.copy(message), copy.deepcopy(message), pickle.loads(pickle.dumps(message))):
+        assert (other.data, other.seq, other.lease_id) == (message.data, message.seq, message.lease_id)
+        assert (type(other), other.raw) == (type(message), message.raw)
+    assert copy.copy(message).client is message.client
+    with pytest.raises(RuntimeError, match="copied from another process"):
+        _ = pickle.loads(pickle.dumps(message)).client
+
+
+async def test_a_message_can_be_copied_and_sent_to_another_process(direct: queen.Client) -> None:
+    await direct.push("orders", {"n": [1]}, partition="acme", transaction_id="o-1")
+    (message,) = await direct.pop("orders")
+    same(message)
+    (acked,) = await direct.ack(pickle.loads(pickle.dumps(message)))
+    assert acked.verdict == "acked"
+
+
+def test_a_synchronous_message_too(database: str) -> None:
+    with queen.connect_sync(database) as q:
+        q.push("orders", 1)
+        same(q.pop("orders")[0])
+
+
+FAILING = """
+import asyncio, sys
+import queen
+
+async def charge(message):
+    raise ValueError("no such address")
+
+async def main():
+    async with queen.connect(sys.argv[1]) as q:
+        await q.queues.configure("orders", retry_limit=1)
+        await q.push("orders", 1)
+        await q.consume("orders", charge, limit=2)
+
+asyncio.run(main())
+"""
+
+
+def test_a_worker_that_fails_is_seen_on_standard_error_and_only_there(database: str) -> None:
+    """With logging as Python has it, which is how most programs run for the first time."""
+    done = subprocess.run(
+        [sys.executable, "-c", FAILING, database], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == ""
+    assert done.stderr.count("ValueError: no such address") == 2
+    assert done.stderr.count("in charge") == 2
+    assert "it is a dead letter now" in done.stderr
+
+
+async def test_an_outage_is_told_now_and_then_and_passes(
+    database: str, direct: queen.Client, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    name = database.partition("?")[0].rpartition("/")[2]
+    seen: list[int] = []
+
+    async def note(message: queen.Message[int]) -> None:
+        seen.append(message.data)
+
+    await direct.push("orders", 1)
+    running = asyncio.create_task(direct.consume("orders", note, signals=False))
+    await eventually(lambda: seen == [1])
+    with psycopg.connect(database.replace(f"/{name}", "/postgres"), autocommit=True) as admin:
+        with caplog.at_level(logging.INFO, "queen"):
+            admin.execute(f"alter database {name} with allow_connections false".encode())
+            admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
+            with pytest.raises(queen.StoreUnavailable):
+                await queen.Client(direct.transport, retry=queen.Retry(attempts=2)).push("orders", 2)
+        admin.execute(f"alter database {name} with allow_connections true".encode())
+    await direct.push("orders", 3)
+    await eventually(lambda: seen == [1, 3])
+    direct.stop()
+    await running
+    assert len([record for record in caplog.records if record.name.startswith("queen")]) <= 5
+    assert capfd.readouterr().out == ""

@@ -133,7 +133,7 @@ def test_whatever_can_be_called_runs_to_its_end_once(kind: str, layers: list[Any
     ran.clear()
 
     async def call() -> object:
-        handler = Work(function, 1)
+        handler = Work(function)
         try:
             return await handler.call(value)
         finally:
@@ -153,7 +153,7 @@ def test_a_generator_is_refused_and_never_counts_as_done(kind: str, layers: list
             payload_kind(function)
 
     async def call() -> object:
-        handler = Work(function, 1)
+        handler = Work(function)
         try:
             return await handler.call(1)
         finally:
@@ -252,3 +252,25 @@ async def test_the_other_consumers_are_stopped_when_one_ends_with_an_error(direc
     with pytest.raises(queen.InvalidRequest):
         await asyncio.wait_for(direct.run(signals=False), 30)
     await eventually(lambda: not [task for task in asyncio.all_tasks() if task.get_name().startswith("queen-consume")])
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_a_handler_that_ends_the_program_fails_its_message_only(direct: queen.Client, kind: str) -> None:
+    q = direct
+    await q.queues.configure("orders", retry_limit=0)
+    await q.push_many("orders", [1, 2])
+    seen: list[int] = []
+
+    def leave(message: queen.Message[int]) -> None:
+        seen.append(message.data)
+        if message.data == 1:
+            raise SystemExit(2)
+
+    async def asynchronous_leave(message: queen.Message[int]) -> None:
+        leave(message)
+
+    handler: Any = asynchronous_leave if kind == "async" else leave
+    consumed = await asyncio.wait_for(q.consume("orders", handler, limit=2, signals=False), 20)
+    assert (seen, consumed.handled, consumed.failed) == ([1, 2], 1, 1)
+    (dead,) = await q.dead_letters.list("orders")
+    assert "SystemExit(2)" in dead.error

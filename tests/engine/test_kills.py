@@ -25,6 +25,7 @@ from tests.support.tree import ROOT
 from tests.support.wait import eventually
 from tests.support.work import Sql, connect
 
+LEAST = 3
 LONG = float(os.environ.get("QUEEN_TEST_KILL_SECONDS", "300"))
 
 
@@ -68,7 +69,7 @@ async def torment(dsn: str, folder: Path, seconds: float, seed: int) -> tuple[li
     kills = 0
     try:
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        while time.monotonic() < end or kills < LEAST:
             # A process is killed when it has done something, however slow the machine is.
             victim = rng.randrange(2)
             path = paths[-1]
@@ -136,7 +137,7 @@ async def check(dsn: str, folder: Path, seconds: float, seed: int) -> None:
     assert unseen == [], f"seed {seed}: dead letters nobody received"
     for key, batches in record.received.items():
         in_order(key, sorted(batches))
-    assert kills >= 3
+    assert kills >= LEAST
     assert len(record.accepted) > 100
     assert len(record.finishing) > 100
     sys.stdout.write(
@@ -166,7 +167,7 @@ def in_order(key: tuple[str, str], batches: list[tuple[float, list[list[Any]]]])
 @pytest.mark.chaos
 @pytest.mark.timeout(300)
 async def test_killed_at_random_for_a_while(database: str, tmp_path: Path) -> None:
-    await check(database, tmp_path, 20, seed=1)
+    await check(database, tmp_path, 8, seed=1)
 
 
 @pytest.mark.scale

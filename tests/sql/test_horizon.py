@@ -127,14 +127,14 @@ def out_of_order(seen: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 async def test_none_is_missed_and_none_out_of_order(database: str) -> None:
     reader = Reader(database, real)
-    stored = await stress(database, reader, rounds=30)
+    stored = await stress(database, reader, rounds=15)
     assert len(reader.seen) == len(set(reader.seen)) == stored
     assert out_of_order(reader.seen) == []
 
 
 async def test_trusting_the_sequence_would_miss_some(database: str) -> None:
     reader = Reader(database, bare)
-    stored = await stress(database, reader, rounds=30)
+    stored = await stress(database, reader, rounds=15)
     assert len(reader.seen) < stored
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from uuid import UUID
 
 import click
 import msgspec
 
+from queen.cli.given import content
 from queen.cli.target import Target, targeted
 from queen.client.client import Client
 from queen.ids import from_wire
@@ -40,11 +40,12 @@ def command(
     status: AckStatus,
     error: str | None,
 ) -> None:
-    """Acknowledge one message, or with `-` every message `queen pop` printed to standard input."""
-    if partition_id == "-":
-        popped = [_popped(line, number) for number, line in enumerate(sys.stdin.buffer, 1) if line.strip()]
+    """Acknowledge one message, or all that `queen pop` printed to standard input (`-`) or to a file (`@FILE`)."""
+    if partition_id == "-" or partition_id.startswith("@"):
+        lines = content(partition_id).splitlines()
+        popped = [_popped(line, number) for number, line in enumerate(lines, 1) if line.strip()]
     elif transaction_id is None:
-        raise click.UsageError("give PARTITION_ID and TRANSACTION_ID, or - to read what `queen pop` printed")
+        raise click.UsageError("give PARTITION_ID and TRANSACTION_ID, or - or @FILE with what `queen pop` printed")
     else:
         popped = [Popped(partition_id, transaction_id, group, lease)]
     acks = [_ack(one, status, error) for one in popped]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 import msgspec
 
+from queen.cli.given import json_of
 from queen.cli.target import Suggesting, Target, confirm, targeted
 from queen.client.client import Client
 from queen.client.status import DeadLetter
@@ -41,7 +42,12 @@ def selecting(function: Callable[..., None]) -> Callable[..., None]:
 def ls(target: Target, /, limit: int, **filters: Any) -> None:
     """List dead letters, newest first."""
     queue = filters.pop("queue")
-    found = target.run(lambda client: client.dead_letters.list(queue, limit=limit, **filters))
+
+    async def work(client: Client) -> Sequence[DeadLetter]:
+        await target.require_queue(client, queue)
+        return await client.dead_letters.list(queue, limit=limit, **filters)
+
+    found = target.run(work)
     target.rows([_row(one, brief=target.as_table) for one in found], "no dead letters")
 
 
@@ -57,7 +63,7 @@ def show(target: Target, number: int) -> None:
 @selecting
 @click.option("--to-queue", help="Push them there instead of where they came from.")
 @click.option("--to-all", is_flag=True, help="For every group, not only the one that failed.")
-@click.option("--payload", help="JSON to push instead of the payload; with a single --id only.")
+@click.option("--payload", help="JSON to push instead of the payload, - or @FILE with it; with a single --id only.")
 @click.option("--limit", default=1000, show_default=True, type=click.IntRange(1, 100_000))
 @click.option("--dry-run", is_flag=True, help="Only tell how many.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -75,10 +81,11 @@ def redrive(
     **which: Any,
 ) -> None:
     """Push dead letters again as new messages, for the group that failed."""
-    data = None if payload is None else msgspec.json.decode(payload)
+    data = None if payload is None else json_of("--payload", payload)
     chosen = _chosen(which) | {"to_queue": to_queue, "to_all": to_all, "data": data, "limit": limit}
 
     async def work(client: Client) -> None:
+        await target.require_queue(client, which["queue"])
         found = await client.dead_letters.redrive(**chosen, dry_run=True)
         if not dry_run and found.matched:
             confirm(f"This pushes {found.matched:,} dead letters again.", yes=yes)
@@ -98,6 +105,7 @@ def purge(target: Target, /, *, dry_run: bool, yes: bool, **which: Any) -> None:
     chosen = _chosen(which)
 
     async def work(client: Client) -> None:
+        await target.require_queue(client, which["queue"])
         count = await client.dead_letters.purge(**chosen, dry_run=True)
         if not dry_run and count:
             confirm(f"This removes {count:,} dead letters for good.", yes=yes)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import NoReturn
 
 import click
 import msgspec
 
-from queen.cli.target import Suggesting, Target, confirm, targeted
+from queen.cli.target import Suggesting, Target, confirm, did_you_mean, targeted
 from queen.client.client import Client
+from queen.client.status import GroupPartition, GroupStatus
 from queen.model import QUEUE_MODE
 
 
@@ -22,7 +25,12 @@ def command() -> None:
 @targeted
 def ls(target: Target, queue: str | None) -> None:
     """List the groups with how far behind they are."""
-    found = target.run(lambda client: client.groups.list(queue))
+
+    async def work(client: Client) -> Sequence[GroupStatus]:
+        await target.require_queue(client, queue)
+        return await client.groups.list(queue)
+
+    found = target.run(work)
     target.rows([msgspec.structs.asdict(one) for one in found], "no groups yet: the first pop of a queue makes one")
 
 
@@ -31,10 +39,11 @@ def ls(target: Target, queue: str | None) -> None:
 @targeted
 def show(target: Target, group: str) -> None:
     """Show a group partition by partition, the furthest behind first."""
-    found = target.run(lambda client: client.groups.get(group))
-    if not found:
-        click.echo(f"queen: there is no group {group!r}", err=True)
-        raise SystemExit(3)
+
+    async def work(client: Client) -> Sequence[GroupPartition]:
+        return await client.groups.get(group) or await _unknown(client, group)
+
+    found = target.run(work)
     target.rows([msgspec.structs.asdict(one) for one in found])
 
 
@@ -66,6 +75,12 @@ def seek(target: Target, queue: str, group: str, to: str, partition: str | None,
     target.run(work)
 
 
+async def _unknown(client: Client, group: str) -> NoReturn:
+    hint = did_you_mean(group, {one.group for one in await client.groups.list()})
+    click.echo(f"queen: there is no group {group!r}{hint}", err=True)
+    raise SystemExit(3)
+
+
 def _place(to: str) -> str | int | datetime:
     if to in ("start", "end"):
         return to
@@ -87,10 +102,9 @@ def rm(target: Target, group: str, queue: str | None, *, yes: bool) -> None:
     """Forget a group: its cursors and where it started."""
 
     async def work(client: Client) -> None:
-        lanes = [one for one in await client.groups.get(group) if queue in (None, one.queue)]
-        if not lanes:
-            click.echo(f"queen: there is no group {group!r}", err=True)
-            raise SystemExit(3)
+        await target.require_queue(client, queue)
+        found = await client.groups.get(group) or await _unknown(client, group)
+        lanes = [one for one in found if queue in (None, one.queue)]
         confirm(f"This forgets where {group} is on {len(lanes):,} partitions.", yes=yes)
         count = await client.groups.delete(group, queue=queue)
         target.done(f"{group} forgotten on {count:,} partitions", group=group, partitions=count)

@@ -9,6 +9,7 @@ from uuid import UUID
 import click
 
 from queen.cli.database import Place, placed
+from queen.cli.given import content
 from queen.cli.target import Suggesting
 
 
@@ -44,14 +45,14 @@ def ls(place: Place) -> None:
 @click.argument("statement")
 @placed
 def query(place: Place, statement: str) -> None:
-    """Ask the lake in SQL: tables messages, deliveries, dead_letters, workflow_history.
+    """Ask the lake in SQL: tables messages, deliveries, dead_letters, workflow_history. `@FILE` and - are read.
 
     queen lake query "select queue, count(*) from messages group by queue"
     """
     from queen.spark.lake import Lake  # noqa: PLC0415 - costly to load, and only when used
     from queen.spark.lake.querying import query as ask  # noqa: PLC0415
 
-    names, rows = ask(Lake.open(place.lake), statement)
+    names, rows = ask(Lake.open(place.lake), content(statement).decode())
     place.rows([dict(zip(names, row, strict=True)) for row in rows], "no rows")
 
 
@@ -63,12 +64,11 @@ def verify(place: Place, *, files_only: bool) -> None:
     from queen.spark.lake import Lake  # noqa: PLC0415 - costly to load, and only when used
     from queen.spark.lake.verify import verify as check  # noqa: PLC0415
 
-    lake = Lake.open(place.lake)
     if files_only:
-        verdict = check(lake, None)
+        verdict = check(Lake.open(place.lake), None)
     else:
         with place.database() as url:
-            verdict = check(lake, url)
+            verdict = check(Lake.open(place.lake), url)
     for text in verdict.damaged:
         click.echo(f"damaged: {text}", err=True)
     wrong = [lane for lane in verdict.lanes if not lane.agrees or lane.twice]

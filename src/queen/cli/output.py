@@ -50,7 +50,7 @@ class Output:
 def table(rows: Sequence[Row]) -> str:
     """Rows under their names; numbers to the right."""
     names = list(rows[0])
-    cells = [[_cell(row[name]).partition("\n")[0] for name in names] for row in rows]
+    cells = [[_line(_cell(row[name])) for name in names] for row in rows]
     numeric = [all(isinstance(row[name], int | float) for row in rows) for name in names]
     widths = [max(len(_title(name)), *(len(line[place]) for line in cells)) for place, name in enumerate(names)]
     _narrow(widths, [not right for right in numeric])
@@ -74,6 +74,12 @@ def _narrow(widths: list[int], may_shrink: Sequence[bool]) -> None:
             return
         widths[place] -= 1
         over -= 1
+
+
+def _line(text: str) -> str:
+    """The first line, without what would move a terminal's cursor."""
+    first = text.partition("\n")[0]
+    return first if first.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in first)
 
 
 def _cut(text: str, width: int) -> str:

@@ -20,9 +20,9 @@ from queen.cli.pipeline_schedule import schedule
 from queen.cli.progress import Bar
 from queen.cli.signals import heeding
 from queen.cli.spark import pack
-from queen.cli.target import Suggesting
+from queen.cli.target import Suggesting, did_you_mean
 from queen.db.pool import Database, PoolOptions
-from queen.engine.pipelines import Pipelines, Run
+from queen.engine.pipelines import PipelineNotFound, Pipelines, Run
 from queen.engine.reading import Window
 
 if TYPE_CHECKING:
@@ -212,10 +212,15 @@ def show(place: Place, name: str, *, runs: int, kind: str | None, limit: int) ->
         _, page = await pipelines.results(name, Window(limit=limit), kind=kind)
         return [{"key": each.key, **_flat(json.loads(each.value))} for each in page.items]
 
-    if kind is not None:
-        place.rows(_squared(_ask(place, list_results)), f"no results of kind {kind!r}")
-        return
-    found, kinds = _ask(place, list_runs)
+    try:
+        if kind is not None:
+            place.rows(_squared(_ask(place, list_results)), f"no results of kind {kind!r}")
+            return
+        found, kinds = _ask(place, list_runs)
+    except PipelineNotFound as error:
+        from queen.spark.pipelines.definition import there  # noqa: PLC0415 - costly to load, and only when used
+
+        raise PipelineNotFound(f"{error}{did_you_mean(name, set(there()) - {name})}") from None
     place.rows([_said(each) for each in found])
     if kinds:
         click.echo(f"results: {', '.join(f'{each} ({count:,})' for each, count in kinds.items())}", err=True)

@@ -9,13 +9,13 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import UUID
 
 import click
 import msgspec
 
+from queen.cli.given import content
 from queen.cli.target import Target, did_you_mean, targeted
 from queen.client.client import Client
 from queen.ids import uuid7s
@@ -46,7 +46,7 @@ def command(target: Target, /, queue: str, payload: str | None, source: BinaryIO
     size = options.pop("batch")
     lines = Lines(queue, **options)
     if payload is not None and payload != "-":
-        text = _content(payload)
+        text = content(payload)
 
         async def work(client: Client) -> Pushed:
             known = [one.name for one in await client.queues.list()]
@@ -60,16 +60,6 @@ def command(target: Target, /, queue: str, payload: str | None, source: BinaryIO
     feed = source or sys.stdin.buffer
     counts = target.run(lambda client: _push_lines(client, lines, feed, size, room))
     target.one(counts)
-
-
-def _content(payload: str) -> bytes:
-    """A payload as given, or what is in the file it names."""
-    if not payload.startswith("@"):
-        return payload.encode()
-    try:
-        return Path(payload[1:]).read_bytes().strip()
-    except OSError as error:
-        raise click.UsageError(f"{payload}: {error.strerror}") from None
 
 
 class Lines:

@@ -48,7 +48,9 @@ def command(ctx: click.Context, file: Path | None, database_url: str | None, mas
     if find_spec("pyspark") is None:
         raise click.ClickException("PySpark is not installed: pip install -e '.[spark]' in the clone")
     settings = config.load(file, flags={"database_url": database_url})
-    secrets = {"QUEEN_DATABASE_URL": settings.database_url, "QUEEN_ENCRYPTION_KEYS": ",".join(settings.encryption_keys)}
+    address = settings.database_url or os.environ.get("QUEEN_URL")
+    database = address if address and address.startswith(("postgresql://", "postgres://")) else None
+    secrets = {"QUEEN_DATABASE_URL": database, "QUEEN_ENCRYPTION_KEYS": ",".join(settings.encryption_keys)}
     ctx.obj = Launch(master, {name: value for name, value in secrets.items() if value}, log_level)
 
 

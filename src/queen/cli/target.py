@@ -40,8 +40,10 @@ class Target(Output):
             data_dir=self.settings.data_dir,
         )
 
-    async def require_queue(self, client: Client, queue: str) -> None:
-        """Refuse a queue that is not there, with the name that may have been meant."""
+    async def require_queue(self, client: Client, queue: str | None) -> None:
+        """Refuse a queue that is not there, with the name that may have been meant; None is no queue in particular."""
+        if queue is None:
+            return
         names = [one.name for one in await client.queues.list()]
         if queue not in names:
             raise QueueNotFound(f"there is no queue {queue!r}{did_you_mean(queue, names)}")

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from queen.cli.progress import Bar
-from queen.cli.target import confirm
+from queen.cli.target import Suggesting, confirm
 from queen.transfer.cleanup import cleanup, describe
 from queen.transfer.cutover import cutover
 from queen.transfer.follow import copy, follow
@@ -53,7 +53,7 @@ def commands(version: Version) -> click.Group:
 
     Each command can be interrupted and repeated. See docs/operate/migrate.md for the day itself."""
 
-    @click.group(f"from-{version}", help=help_text)
+    @click.group(f"from-{version}", cls=Suggesting, help=help_text)
     @click.option("--source", required=True, envvar="QUEEN_MIGRATE_SOURCE", help="Database with the earlier schema.")
     @click.option("--target", envvar="QUEEN_MIGRATE_TARGET", help="Where to; the same database unless given.")
     @click.pass_context

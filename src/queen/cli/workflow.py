@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from importlib import import_module
@@ -16,9 +18,12 @@ import click
 import msgspec
 
 from queen import config
+from queen.cli.given import json_of
+from queen.cli.output import Output
 from queen.cli.target import Suggesting, database_address
+from queen.cli.workflow_http import WorkflowsOverHttp
 from queen.db.embedded import EmbeddedServer
-from queen.durable.admin import Begun, WorkflowAdmin, WorkflowDetail, WorkflowSummary
+from queen.durable.admin import Begun, WorkflowAdmin, WorkflowSummary
 from queen.durable.branches import keys_before
 from queen.durable.codec import load
 from queen.durable.definition import Workflow
@@ -46,23 +51,42 @@ class Store:
         self.as_json = (output or ("table" if sys.stdout.isatty() else "json")) == "json"
 
     def run(self, work: Callable[[Provider], Awaitable[T]]) -> T:
-        """Open the store, do the work, and turn what goes wrong into one line and an exit code."""
+        """Open the store itself and do the work, which no broker can do for it."""
 
         async def opened(url: str) -> T:
             async with await open_provider(url, schema=self._schema) as provider:
                 return await work(provider)
 
         url = self._url or database_address(None, self._settings)
+        if url and url.startswith("http"):
+            raise click.UsageError(f"this command works on the store itself, and {url} is a broker: give --store")
         embedded = None if url else EmbeddedServer.start(self._settings.data_dir)
-        try:
-            with embedded or nullcontext():
-                return asyncio.run(opened(url or (embedded.dsn() if embedded else "")))
-        except WorkflowNotFound as error:
-            raise _exit(error, NOT_FOUND) from error
-        except DurableError as error:
-            raise _exit(error, REFUSED) from error
-        except ProviderError as error:
-            raise _exit(error, UNAVAILABLE if error.retryable else REFUSED) from error
+        with embedded or nullcontext():
+            return _explained(opened(url or (embedded.dsn() if embedded else "")))
+
+    def ask(self, work: Callable[[WorkflowAdmin | WorkflowsOverHttp], Awaitable[T]]) -> T:
+        """Do the work on the store, or over the broker that has it."""
+
+        async def over(url: str) -> T:
+            async with WorkflowsOverHttp.open(url) as workflows:
+                return await work(workflows)
+
+        url = self._url or self._settings.database_url or os.environ.get("QUEEN_URL") or ""
+        if url.startswith("http"):
+            return _explained(over(url))
+        return self.run(lambda provider: work(WorkflowAdmin(provider)))
+
+
+def _explained(work: Coroutine[Any, Any, T]) -> T:
+    """Turn what goes wrong into one line and an exit code."""
+    try:
+        return asyncio.run(work)
+    except WorkflowNotFound as error:
+        raise _exit(error, NOT_FOUND) from error
+    except DurableError as error:
+        raise _exit(error, REFUSED) from error
+    except ProviderError as error:
+        raise _exit(error, UNAVAILABLE if error.retryable else REFUSED) from error
 
 
 def _exit(error: Exception, code: int) -> click.exceptions.Exit:
@@ -72,7 +96,9 @@ def _exit(error: Exception, code: int) -> click.exceptions.Exit:
 
 @click.group(cls=Suggesting)
 @click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="Configuration file.")
-@click.option("--store", help="URL of the store: postgresql://..., sqlite:///path; the database unless given.")
+@click.option(
+    "--store", help="The store: postgresql://..., sqlite:///path, or http://... of a broker; the database unless given."
+)
 @click.option("--schema", help="Schema of the store, when it is not the default one (PostgreSQL).")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), help="Default: table on a terminal, else json.")
 @click.pass_context
@@ -116,16 +142,21 @@ def ls(
         limit=limit,
         cursor=cursor,
     )
-    page = store.run(lambda provider: WorkflowAdmin(provider).list(query))
+    page = store.ask(lambda workflows: workflows.list(query))
     if store.as_json:
         _print_json(page)
         return
-    click.echo(f"{'ID':<36} {'WORKFLOW':<24} {'STATUS':<10} {'RUN':>4}  STARTED")
-    for each in page.workflows:
-        name_version = f"{each.name} {each.version}"
-        click.echo(
-            f"{each.id:<36} {name_version:<24} {each.status:<10} {each.execution_id:>4}  {_time(each.created_at_ms)}"
-        )
+    rows = [
+        {
+            "id": each.id,
+            "workflow": f"{each.name} {each.version}",
+            "status": each.status,
+            "run": each.execution_id,
+            "started": _time(each.created_at_ms),
+        }
+        for each in page.workflows
+    ]
+    Output("table").rows(rows, "no workflows")
     if page.next_cursor:
         click.echo(f"more: --cursor {page.next_cursor}")
 
@@ -136,10 +167,7 @@ def ls(
 def show(store: Store, id: str) -> None:  # noqa: A002
     """Show one workflow and draw the timeline of its current execution."""
 
-    async def work(provider: Provider) -> tuple[WorkflowDetail, int]:
-        return await WorkflowAdmin(provider).show(id), provider.now_ms()
-
-    found, now_ms = store.run(work)
+    found = store.ask(lambda workflows: workflows.show(id))
     if store.as_json:
         _print_json(found)
         return
@@ -152,7 +180,7 @@ def show(store: Store, id: str) -> None:  # noqa: A002
     for key, value in sorted(found.keys.items()):
         click.echo(f"key       {key} = {json.dumps(value)}")
     click.echo()
-    running = now_ms if found.workflow.status in ("Running", "Parked") else None
+    running = round(time.time() * 1000) if found.workflow.status in ("Running", "Parked") else None
     for line in draw(found.timeline, now_ms=running):
         click.echo(line)
 
@@ -178,7 +206,7 @@ def _describe(found: WorkflowSummary) -> list[str]:
 @click.pass_obj
 def history(store: Store, id: str, execution: int | None) -> None:  # noqa: A002
     """Print the events of one execution, one JSON object per line."""
-    found = store.run(lambda provider: WorkflowAdmin(provider).history(id, execution))
+    found = store.ask(lambda workflows: workflows.history(id, execution))
     for each in found.events:
         click.echo(bytes(each).decode())
 
@@ -186,7 +214,7 @@ def history(store: Store, id: str, execution: int | None) -> None:  # noqa: A002
 @command.command()
 @click.argument("name")
 @click.option("--id", "id_", help="Default: a new one.")
-@click.option("--input", "text", default="null", show_default=True, help="JSON.")
+@click.option("--input", "text", default="null", show_default=True, help="JSON, - or @FILE with it.")
 @click.option("--version", help="Default: the newest registered.")
 @click.option("--delay", type=click.FloatRange(min=0), default=0.0, help="Seconds to wait before it starts.")
 @click.option("--trace-id", help="Carried to every step and message.")
@@ -195,9 +223,9 @@ def start(
     store: Store, name: str, id_: str | None, text: str, version: str | None, delay: float, trace_id: str | None
 ) -> None:
     """Start a workflow."""
-    value = _json("--input", text)
-    started = store.run(
-        lambda provider: WorkflowAdmin(provider).start(
+    value = json_of("--input", text)
+    started = store.ask(
+        lambda workflows: workflows.start(
             name, value, id=id_, version=version, delay_ms=round(delay * 1000), trace_id=trace_id
         )
     )
@@ -211,7 +239,7 @@ def start(
 @click.pass_obj
 def cancel(store: Store, id: str, reason: str | None, *, force: bool) -> None:  # noqa: A002
     """Ask a workflow to end; it may clean up first."""
-    store.run(lambda provider: WorkflowAdmin(provider).cancel(id, reason, force=force))
+    store.ask(lambda workflows: workflows.cancel(id, reason, force=force))
 
 
 @command.command()
@@ -220,7 +248,7 @@ def cancel(store: Store, id: str, reason: str | None, *, force: bool) -> None:  
 @click.pass_obj
 def retry(store: Store, id: str, version: str | None) -> None:  # noqa: A002
     """Try a parked workflow at once, or run what failed last of a failed or cancelled one again."""
-    _tell(store, store.run(lambda provider: WorkflowAdmin(provider).retry(id, version=version)))
+    _tell(store, store.ask(lambda workflows: workflows.retry(id, version=version)))
 
 
 _FROM = click.option("--from", "step", type=click.IntRange(min=2), help="The number of a step, as `show` has it.")
@@ -236,7 +264,7 @@ def reset(store: Store, id: str, step: int | None, version: str | None, *, yes: 
     """Run a workflow again from a step, or from its start; what was finished before that is not run again."""
     if not yes:
         click.confirm(f"Run {id} again from {'its start' if step is None else f'step {step}'}?", abort=True)
-    _tell(store, store.run(lambda provider: WorkflowAdmin(provider).reset(id, from_step=step, version=version)))
+    _tell(store, store.ask(lambda workflows: workflows.reset(id, from_step=step, version=version)))
 
 
 @command.command()
@@ -247,7 +275,7 @@ def reset(store: Store, id: str, step: int | None, version: str | None, *, yes: 
 @click.pass_obj
 def fork(store: Store, id: str, step: int | None, new_id: str | None, version: str | None) -> None:  # noqa: A002
     """Start another workflow that goes on from a step of this one; without a step, from its last failure."""
-    _tell(store, store.run(lambda provider: WorkflowAdmin(provider).fork(id, new_id, from_step=step, version=version)))
+    _tell(store, store.ask(lambda workflows: workflows.fork(id, new_id, from_step=step, version=version)))
 
 
 def _tell(store: Store, begun: Begun) -> None:
@@ -257,18 +285,17 @@ def _tell(store: Store, begun: Begun) -> None:
 @command.command(name="raise")
 @click.argument("id")
 @click.argument("event")
-@click.option("--data", default="null", show_default=True, help="JSON.")
+@click.option("--data", default="null", show_default=True, help="JSON, - or @FILE with it.")
 @click.option("--queue", is_flag=True, help="Send to the workflow's queue of that name instead.")
 @click.pass_obj
 def raise_(store: Store, id: str, event: str, data: str, *, queue: bool) -> None:  # noqa: A002
     """Raise an event a workflow waits for."""
-    value = _json("--data", data)
+    value = json_of("--data", data)
 
-    async def work(provider: Provider) -> None:
-        admin = WorkflowAdmin(provider)
-        await (admin.enqueue(id, event, value) if queue else admin.raise_event(id, event, value))
-
-    store.run(work)
+    if queue:
+        store.run(lambda provider: WorkflowAdmin(provider).enqueue(id, event, value))
+    else:
+        store.ask(lambda workflows: workflows.raise_event(id, event, value))
 
 
 @command.command()
@@ -372,13 +399,6 @@ def _attribute(text: str) -> tuple[str, Any]:
 
 def _milliseconds(moment: datetime | None) -> int | None:
     return None if moment is None else round(moment.replace(tzinfo=UTC).timestamp() * 1000)
-
-
-def _json(option: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise click.BadParameter(f"not JSON: {error}", param_hint=option) from error
 
 
 def _print_json(value: object) -> None:

@@ -224,7 +224,7 @@ class App:
         return self._portal[1]
 
     def before(self, hook: Callable[..., object]) -> Callable[..., object]:
-        """Call `hook(running)` before every attempt; a `queen.client.runner.Running` tells which."""
+        """Call `hook(running)` before every attempt; a `queen.Running` tells which."""
         self.hooks.before.append(hook)
         return hook
 
@@ -234,7 +234,10 @@ class App:
         return hook
 
     def on_failure(self, hook: Callable[..., object]) -> Callable[..., object]:
-        """Call `hook(running, error, delay)` after an attempt that failed; it is tried again in `delay` seconds."""
+        """Call `hook(running, error, delay)` after an attempt that failed; it is tried again in `delay` seconds.
+
+        So is one that was handed back: then `error` is the `queen.HandBack`.
+        """
         self.hooks.on_failure.append(hook)
         return hook
 

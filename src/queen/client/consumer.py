@@ -46,7 +46,7 @@ class Consumer:
         require_name(queue)
         self._client = client
         self._queue = queue
-        self._handler = Work(handler, options.concurrency)
+        self._handler = Work(handler)
         self._options = options
         self._kind = kind
         self._whole = whole

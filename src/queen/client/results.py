@@ -11,14 +11,17 @@ import msgspec
 from queen.client.errors import TaskFailed
 from queen.client.payload import decode
 from queen.client.push import new_message
-from queen.model import NewMessage, PopRequest
+from queen.model import NewMessage, PopRequest, Pushed
 
 if TYPE_CHECKING:
     from queen.client.app import App
     from queen.client.client import Client
 
-_POLL: Final = 20.0
+_SHORTEST: Final = 1.0
+_LONGEST: Final = 20.0
+_TOLD: Final = 1.0
 _LEASE: Final = 10
+_DEAD: Final = "the message {} is a dead letter: `queen dlq ls` tells why"
 
 
 class _Result(msgspec.Struct, omit_defaults=True):
@@ -44,23 +47,31 @@ class Results:
     def message(self, call: UUID, *, value: object = None, error: str | None = None) -> NewMessage:
         """What to push when a call has ended."""
         text = {"error": error} if error is not None else {"result": value}
-        return new_message(self._queue, text, str(call), str(call), None, None)
+        # No key of its own: a call that is replayed has a second result, behind the first, which stays the answer.
+        return new_message(self._queue, text, str(call), None, None, None)
 
-    async def wait(self, call: UUID, kind: Any, timeout: float) -> Any:
+    async def wait(self, call: Pushed, kind: Any, timeout: float) -> Any:
         """The result of a call; it can be asked for again."""
         client = await self._app.opened()
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
+        deadline, poll = loop.time() + timeout, _SHORTEST
         while (left := deadline - loop.time()) > 0:
-            request = PopRequest(
-                queue=self._queue, partition=str(call), wait=min(left, _POLL), lease_seconds=_LEASE, batch=1
-            )
-            found = await client.pop_request(request)
-            if not found:
+            told = await self._find(client, call.id, min(left, poll))
+            poll = min(poll * 2, _LONGEST)
+            if told is None and await client.standing(call) == "dead":
+                # Given up by the queue, so that no worker could tell; or by one that is about to.
+                told = await self._find(client, call.id, _TOLD) or _Result(error=_DEAD.format(call.id))
+            if told is None:
                 continue
-            await client.nack(found)
-            told = msgspec.json.decode(found[0].payload, type=_Result)
             if told.error is not None:
                 raise TaskFailed(told.error)
             return decode(bytes(told.result).decode(), kind)
-        raise TimeoutError(f"the call {call} has no result after {timeout:g} s")
+        raise TimeoutError(f"the call {call.id} has no result after {timeout:g} s")
+
+    async def _find(self, client: Client, call: UUID, wait: float) -> _Result | None:
+        request = PopRequest(queue=self._queue, partition=str(call), wait=wait, lease_seconds=_LEASE, batch=1)
+        found = await client.pop_request(request)
+        if not found:
+            return None
+        await client.nack(found)
+        return msgspec.json.decode(found[0].payload, type=_Result)

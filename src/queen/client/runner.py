@@ -105,7 +105,7 @@ class Runner:
 
     async def run(self) -> list[Consumed]:
         """Work until stopped."""
-        self._works = {name: Work(task.function, self._options.concurrency) for name, task in self._app.tasks.items()}
+        self._works = {name: Work(task.function) for name, task in self._app.tasks.items()}
         for queue in self._queues:
             self._consumers[queue] = Consumer(self._client, queue, self._handle, self._options, Any)
         periodic = [one for one in self._app.periodic if one.task.queue in self._queues]
@@ -131,23 +131,29 @@ class Runner:
         task = self._app.tasks.get(envelope.task)
         attempt = envelope.attempt + message.retry_count
         if task is None:
-            raise await self._parked(Running(envelope.task, message, attempt, {}), Reject(self._unknown(envelope.task)))
+            unknown = Reject(self._unknown(envelope.task))
+            raise await self._given_up(envelope, Running(envelope.task, message, attempt, {}), unknown)
         try:
             arguments = task.signature.decode(envelope.args)
         except DecodeError as error:
-            raise await self._parked(Running(task.name, message, attempt, {}), error) from None
+            raise await self._given_up(envelope, Running(task.name, message, attempt, {}), error) from None
         running = Running(task.name, message, attempt, arguments)
         await self._permit(message.queue)
         await self._call(self._app.hooks.before, running)
         try:
             async with asyncio.timeout(task.time_limit):
                 result = await self._works[task.name].call(**arguments)
-        except HandBack:
+        except HandBack as error:
+            await self._call(self._app.hooks.on_failure, running, error, error.delay)
             raise
         except Exception as error:
             raise await self._failed(task, envelope, running, _explained(task, error)) from error
+        try:
+            ending = self._ending(envelope, message, result)
+        except InvalidRequest as error:
+            raise await self._given_up(envelope, running, error) from error
         await self._call(self._app.hooks.after, running, result)
-        return self._ending(envelope, message, result)
+        return ending
 
     def _ending(self, envelope: Envelope, message: Message[Any], result: object) -> Ending | None:
         pushes: list[NewMessage] = []
@@ -161,9 +167,7 @@ class Runner:
         message = running.message
         delay = None if isinstance(error, Reject) else task.retry.delay(running.attempt, error)
         if delay is None:
-            await self._call(self._app.hooks.on_dead_letter, running, error)
-            told = [self._app.results.message(envelope.first or message.id, error=error_text(error))]
-            return GiveUp(error, told if envelope.result else ())
+            return await self._given_up(envelope, running, error)
         await self._call(self._app.hooks.on_failure, running, error, delay)
         report([message], error, delay=delay, attempt=running.attempt)
         if not is_spread(message.partition):
@@ -176,9 +180,11 @@ class Runner:
             error, delay, [new_message(message.queue, again, message.partition, None, message.trace_id, at)]
         )
 
-    async def _parked(self, running: Running, error: Exception) -> GiveUp:
+    async def _given_up(self, envelope: Envelope, running: Running, error: Exception) -> GiveUp:
+        """A dead letter; whoever waits for the result is told."""
         await self._call(self._app.hooks.on_dead_letter, running, error)
-        return GiveUp(error)
+        call = envelope.first or running.message.id
+        return GiveUp(error, [self._app.results.message(call, error=error_text(error))] if envelope.result else ())
 
     def _unknown(self, name: str) -> str:
         known = sorted(self._app.tasks)

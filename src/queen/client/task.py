@@ -70,8 +70,12 @@ class Job(Generic[R_co]):
         return self.pushed.status
 
     async def cancel(self) -> bool:
-        """Take it back if nobody has begun it; tells whether it was in time."""
-        return await (await self.app.opened()).cancel(self.pushed)
+        """Take it back if nobody has begun it; tells whether it was in time. Whoever waits for its result is told."""
+        client = await self.app.opened()
+        in_time = await client.cancel(self.pushed)
+        if in_time and self.keeps_result:
+            await client.push_prepared([self.app.results.message(self.pushed.id, error="the call was cancelled")], 0)
+        return in_time
 
     async def standing(self) -> Standing:
         """Where it stands: scheduled, waiting, running, done, dead, or unknown (removed)."""
@@ -84,7 +88,7 @@ class Job(Generic[R_co]):
         """
         if not self.keeps_result:
             raise InvalidRequest("keep_result", "this call keeps no result: push it with keep_result=True")
-        found: R_co = await self.app.results.wait(self.pushed.id, self.returns, timeout)
+        found: R_co = await self.app.results.wait(self.pushed, self.returns, timeout)
         return found
 
 
@@ -111,20 +115,34 @@ class Call(Awaitable[Job[R_co]], Generic[R_co]):
             self._envelope.result = True
             await app.results.prepare(client)
         item = self._task.message(self._envelope, options)
-        if options.connection is not None:
-            stored = await client.push(**_outbox(item), connection=options.connection)
-            pushed = _unknown(item, stored)
-        else:
-            pushed = await _push_unique(client, item, options.wait_for_room)
+        pushed = await _push_unique(client, item, options)
         return Job(app, pushed, self._task.signature.returns, options.keep_result)
 
 
-def _outbox(item: NewMessage) -> dict[str, Any]:
-    names = ("queue", "partition", "transaction_id", "trace_id", "deliver_at")
-    return {**{name: getattr(item, name) for name in names}, "data": msgspec.Raw(item.payload.encode())}
+async def _push_unique(client: Client, item: NewMessage, options: TaskOptions) -> Pushed:
+    """Push; a key that a finished call still holds is followed by one that everybody derives from that call."""
+    key = item.transaction_id
+    for _ in range(_GENERATIONS):
+        if options.connection is None:
+            pushed = (await client.push_prepared([item], options.wait_for_room))[0]
+            if key is None or pushed.status != "duplicate":
+                return pushed
+            standing = await client.standing(pushed)
+        else:
+            pushed = await _push_on(client, item, options.connection)
+            # What this transaction has just stored nobody sees, so it is unknown.
+            standing = "unknown" if key is None else await client.standing(pushed)
+        if standing in ("scheduled", "waiting", "running"):
+            return msgspec.structs.replace(pushed, status="duplicate")
+        if standing == "unknown" and options.connection is not None:
+            return pushed
+        item = msgspec.structs.replace(item, transaction_id=f"{str(key)[:200]}#{pushed.id}", id=uuid7())
+    raise InvalidRequest("unique", f"{_GENERATIONS} dead letters hold the key {key!r}: redrive or purge them")
 
 
-def _unknown(item: NewMessage, stored: UUID) -> Pushed:
+async def _push_on(client: Client, item: NewMessage, connection: object) -> Pushed:
+    """Push in the caller's transaction, which tells the id of what is stored and nothing else."""
+    stored = await client.transport.push_on(connection, item)
     return Pushed(
         status="queued",
         id=stored,
@@ -134,20 +152,6 @@ def _unknown(item: NewMessage, stored: UUID) -> Pushed:
         transaction_id=item.transaction_id or str(stored),
         seq=None,
     )
-
-
-async def _push_unique(client: Client, item: NewMessage, room: float) -> Pushed:
-    """Push; a key that a finished call still holds is followed by one that everybody derives from that call."""
-    key = item.transaction_id
-    for _ in range(_GENERATIONS):
-        pushed = (await client.push_prepared([item], room))[0]
-        if key is None or pushed.status != "duplicate":
-            return pushed
-        if await client.standing(pushed) in ("scheduled", "waiting", "running"):
-            return pushed
-        follower = f"{key[:200]}#{pushed.id}"
-        item = msgspec.structs.replace(item, transaction_id=follower, id=uuid7())
-    raise InvalidRequest("unique", f"{_GENERATIONS} dead letters hold the key {key!r}: redrive or purge them")
 
 
 @dataclass(frozen=True)

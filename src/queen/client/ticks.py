@@ -7,7 +7,7 @@ import logging
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
@@ -51,8 +51,15 @@ class Periodic:
         seconds = self._seconds
         if seconds is not None:
             return datetime.fromtimestamp((after.timestamp() // seconds + 1) * seconds, UTC)
-        found: datetime = croniter(self.when, after.astimezone(self.zone or UTC)).get_next(datetime)
-        return found.astimezone(UTC)
+        found = croniter(self.when, after.astimezone(self.zone or UTC))
+        tick: datetime = found.get_next(datetime).astimezone(UTC)
+        while self._is_second(tick):
+            tick = found.get_next(datetime).astimezone(UTC)
+        return tick
+
+    def _is_second(self, tick: datetime) -> bool:
+        """Whether a clock that is set back shows this hour for the second time, and the line names its hours."""
+        return bool(self.zone and tick.astimezone(self.zone).fold) and not self.when.split()[1].startswith("*")
 
     async def run(self, client: Client, stop: asyncio.Event) -> None:
         """Push at every tick until stopped. The tick's time is the key: the first worker's push counts, once."""
@@ -63,6 +70,9 @@ class Periodic:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), min(wait, 60))
                 continue
+            if self.next(due) <= datetime.now(UTC):  # a newer tick has passed: this one is left out
+                due = self.next(datetime.now(UTC))
+                continue
             try:
                 await client.push_prepared([self._message(due)], 0)
             except QueenError as error:
@@ -70,7 +80,7 @@ class Periodic:
                 if datetime.now(UTC) < self.next(due):
                     await asyncio.sleep(min(1.0, client.retry.cap))
                     continue
-            due = self.next(max(due, datetime.now(UTC) - timedelta(seconds=1)))
+            due = self.next(due)
 
     def _message(self, due: datetime) -> Any:
         name = self.task.name

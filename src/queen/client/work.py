@@ -7,31 +7,32 @@ import contextvars
 import functools
 import inspect
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, get_args, get_origin, get_type_hints
 
 from queen.client.message import Delivered
+from queen.client.threads import Threads
 
 Function = Callable[..., Any]
 
 
 class Work:
-    """Calls a function for messages: asynchronous ones on the loop, all others on `threads` threads.
+    """Calls a function for messages: asynchronous ones on the loop, all others on threads.
 
     What it returns is awaited where it can be, so a lambda or a decorator around an asynchronous function works too.
     """
 
-    def __init__(self, function: Function, threads: int) -> None:
+    def __init__(self, function: Function) -> None:
         self._function = function
-        self._threads = None if _is_asynchronous(function) else ThreadPoolExecutor(threads, "queen-handler")
+        self._threads = None if _is_asynchronous(function) else Threads()
 
     async def call(self, *arguments: object, **named: object) -> Any:
         """What the function returns; whatever it raises is raised as an Exception."""
-        if self._threads is None:
-            result = self._function(*arguments, **named)
-        else:
-            result = await self._on_thread(functools.partial(self._function, *arguments, **named))
         try:
+            if self._threads is None:
+                result = self._function(*arguments, **named)
+            else:
+                context = contextvars.copy_context()
+                result = await self._threads.run(lambda: context.run(self._function, *arguments, **named))
             if inspect.isawaitable(result):
                 result = await result
         except asyncio.CancelledError as error:
@@ -39,6 +40,8 @@ class Work:
             if task is not None and task.cancelling():
                 raise
             raise RuntimeError("the handler raised CancelledError though nobody cancelled it") from error
+        except SystemExit as error:
+            raise RuntimeError(f"the handler raised SystemExit({error.code!r}): only its message may end") from error
         if inspect.isgenerator(result) or inspect.isasyncgen(result):
             raise TypeError(_GENERATOR.format(name_of(self._function)))
         return result
@@ -46,15 +49,7 @@ class Work:
     def close(self) -> None:
         """Let the threads end; what still runs on one is not waited for."""
         if self._threads is not None:
-            self._threads.shutdown(wait=False)
-
-    async def _on_thread(self, call: Callable[[], Any]) -> Any:
-        context = contextvars.copy_context()
-        loop = asyncio.get_running_loop()
-        result, error = await loop.run_in_executor(self._threads, context.run, _outcome, call)
-        if error is not None:
-            raise error
-        return result
+            self._threads.close()
 
 
 _GENERATOR = (
@@ -115,11 +110,3 @@ def _parts(function: Function) -> list[Function]:
 
 def _is_asynchronous(function: Function) -> bool:
     return any(inspect.iscoroutinefunction(part) for part in _parts(function))
-
-
-def _outcome(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    """A result or an error, because a StopIteration cannot pass through a future."""
-    try:
-        return call(), None
-    except Exception as error:  # noqa: BLE001 - raised again where the result is awaited
-        return None, error

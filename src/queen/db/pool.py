@@ -84,6 +84,8 @@ def translate(error: BaseException) -> errors.QueenError:
             return errors.TransactionConflict(f"concurrent changes: {_words(error)}")
         case asyncpg.QueryCanceledError() | TimeoutError():
             return errors.StoreUnavailable("the database did not answer in time")
+        case asyncpg.ObjectNotInPrerequisiteStateError() if "not currently accepting connections" in str(error):
+            return errors.StoreUnavailable(f"no connection to the database: {_words(error)}")
         case asyncpg.DataError():
             return errors.InvalidRequest("payload", f"PostgreSQL cannot store this: {_words(error)}")
     if isinstance(error, _MISSING_SCHEMA):
