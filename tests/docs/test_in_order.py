@@ -131,17 +131,17 @@ class Place:
         (self.directory / "page.py").write_text(self.printed(code))
         return self.run("python", "-W", "error", "page.py")
 
-    def shell(self, block: str) -> None:
-        """The lines of a block in one shell; what never ends is begun beside it."""
+    def shell(self, block: str) -> str:
+        """The lines of a block in one shell, and what they print; what never ends is begun beside it."""
         lines = [
             line for line in self.printed(block).splitlines() if not INSTALLING.match(line) and not _is(line, BROKER)
         ]
         for line in [line for line in lines if _is(line, ENDLESS)]:
             self._begin(line)
-        if rest := [line for line in lines if not _is(line, ENDLESS)]:
-            if any(line.startswith("queen dlq") for line in rest):
-                wait_for(lambda: "no address" in self.run("queen", "dlq", "ls", "--queue", "mail"), limit=60, pause=0.2)
-            self.run("sh", "-ec", "\n".join(rest))
+        rest = [line for line in lines if not _is(line, ENDLESS)]
+        if any(line.startswith("queen dlq") for line in rest):
+            wait_for(lambda: "no address" in self.run("queen", "dlq", "ls", "--queue", "mail"), limit=60, pause=0.2)
+        return self.run("sh", "-ec", "\n".join(rest)) if rest else ""
 
     def _begin(self, line: str) -> None:
         words = shlex.split(line, comments=True)
@@ -224,7 +224,8 @@ def run_page(place: Place, page: Path, url: str) -> int:
     found = [block for block in blocks(page) if SPARK not in block[1]]
     for kind, text, printed in found:
         if kind == "sh":
-            place.shell(text)
+            told = place.shell(text)
+            assert "curl" not in text or ('"status":"queued"' in told and '"orderId": 123' in told)
         elif kind == "sql":
             assert "INSERT 0 1" in place.run("queen", "psql", "--", "-v", "ON_ERROR_STOP=1", text=text)
         elif kind == "program":
@@ -241,7 +242,7 @@ def run_page(place: Place, page: Path, url: str) -> int:
     return len(found)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_everything_in_order_as_printed(scratch: Path) -> None:
     find_program("curl")
     place = Place(scratch, free_port())
