@@ -95,16 +95,16 @@ async def test_a_broker_that_restarts_is_found_again_and_nothing_is_lost(databas
         for number in range(60):
             await q.push("orders", number, partition=f"p{number % 4}")
 
-    async with queen.connect(f"http://127.0.0.1:{port}", retry=queen.Retry(attempts=60, cap=0.2)) as q:
+    async with queen.connect(f"http://127.0.0.1:{port}", retry=queen.Retry(attempts=1000, cap=0.2)) as q:
         with serving(database, port, tmp_path):
             consuming = asyncio.create_task(
                 q.consume("orders", note, prefetch=5, lease=2, concurrency=2, signals=False)
             )
             producing = asyncio.create_task(produce(q))
-            await eventually(lambda: len(seen) >= 10)
+            await eventually(lambda: len(seen) >= 10, limit=60)
         with serving(database, port, tmp_path):
             await producing
-            await eventually(lambda: set(seen) == set(range(60)))
+            await eventually(lambda: set(seen) == set(range(60)), limit=60)
             q.stop()
             await asyncio.wait_for(consuming, 20)
             assert {one.name: one.depth for one in await q.queues.list()} == {"orders": 0}
