@@ -12,7 +12,7 @@ from pyspark.sql.functions import col, expr, lit, struct, to_json
 
 from queen.spark.errors import SparkError
 from queen.spark.options import sink_options
-from queen.spark.sink import Staged, ingest, stage, sweep
+from queen.spark.sink import SHORT, Pace, Staged, ingest, stage, sweep
 from tests.spark.support.queues import Queues
 from tests.spark.support.streams import LIMIT, stream
 from tests.support.wait import wait_for
@@ -177,6 +177,37 @@ def test_whoever_pushes_during_a_large_write_waits_for_one_part_only(queues: Que
     stored = queues.contents("out")["p0"]
     assert [payload for payload in stored if payload != "live"] == list(range(2000))
     assert 0 < stored.index("live") < 2000
+
+
+def test_transactions_are_as_large_as_keeps_them_short() -> None:
+    pace = Pace(2000)
+    sizes = [pace.parts]
+    for _ in range(5):
+        pace.note(SHORT / 100)
+        sizes.append(pace.parts)
+    assert sizes == [1, 2, 4, 8, 8, 8], "from one part to as many as are allowed"
+    pace.note(SHORT * 4)
+    assert pace.parts == 2
+    pace.note(SHORT * 100)
+    assert pace.parts == 1
+    small = Pace(10)
+    small.note(SHORT / 100)
+    assert small.parts == 1
+
+
+def test_slow_rows_are_stored_in_small_transactions(queues: Queues) -> None:
+    """Each row takes a fifth of a millisecond more: a part of 250 is as much as a push should wait for."""
+    options = sink_options({"url": queues.url, "queue": "out", "ingestParallelism": "1"})
+    queues.connection.execute(
+        """create function queen.linger() returns trigger language plpgsql as $$
+           begin perform pg_sleep(0.0002); return new; end $$;
+           create trigger linger before insert on queen.messages for each row execute function queen.linger()"""
+    )
+    rows = pa.table({"partition": ["p0"] * 3000, "payload": [str(number) for number in range(3000)]})
+    ingest(options, 0, [stage(options, "job", iter(rows.to_batches()))])
+    sizes = queues.rows("select count(*) from queen.messages group by xmin::text")
+    assert [count for (count,) in sizes] == [250] * 12
+    assert queues.contents("out") == {"p0": list(range(3000))}
 
 
 def test_a_stream_is_known_by_its_checkpoint_only(spark: SparkSession, queues: Queues, tmp_path: Path) -> None:

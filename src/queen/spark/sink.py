@@ -19,7 +19,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from queen.spark.database import Database
 from queen.spark.errors import SparkError, plainly
 from queen.spark.options import SinkOptions
-from queen.spark.staging import LIMITED, SIDE_BY_SIDE, STAGE, Stager
+from queen.spark.staging import LIMITED, PART, SIDE_BY_SIDE, STAGE, Stager
+
+SHORT = 0.02
+"""Seconds that a transaction of the sink should take."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +98,21 @@ def residue(part: Part) -> int:
     return part.number % SIDE_BY_SIDE
 
 
+class Pace:
+    """How many parts to store in one transaction: as many as keep it short, for who pushes meanwhile waits for it."""
+
+    def __init__(self, rows: int) -> None:
+        self._most = max(rows // PART, 1)
+        self.parts = 1
+
+    def note(self, seconds: float) -> None:
+        """The last transaction took so long."""
+        wanted = int(self.parts * SHORT / max(seconds, SHORT / self._most))
+        self.parts = max(min(wanted, self.parts * 2, self._most), 1)
+
+
 def store(options: SinkOptions, ask: dict[str, Any], parts: Sequence[Part]) -> None:
-    """Parts of a batch in order, each in a short transaction of its own: whoever pushes meanwhile waits for one only.
+    """Parts of a batch in order, some at a time in a short transaction: whoever pushes meanwhile waits for one only.
 
     Waits for room in a full queue if that was asked for.
     """
@@ -104,17 +120,21 @@ def store(options: SinkOptions, ask: dict[str, Any], parts: Sequence[Part]) -> N
         return
     database = Database(options.address, limit=options.statement_limit)
     deadline = time.monotonic() + options.full_timeout
-    rest = list(parts)
+    rest, pace = list(parts), Pace(options.rows_per_transaction)
     try:
         while rest:
+            taken, began = rest[: pace.parts], time.monotonic()
             try:
-                database.row("ingest", **ask, part=rest[0].number, place=rest[0].place)
-                del rest[0]
+                chosen = {"parts": [part.number for part in taken], "places": [part.place for part in taken]}
+                database.row("ingest", **ask, **chosen)
             except SparkError as error:
                 never = error.figures.get("rows", 0) > error.figures.get("limit", 0)
                 if error.code != "QUEUE_FULL" or options.when_full == "fail" or never or time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)
+                continue
+            pace.note(time.monotonic() - began)
+            del rest[: len(taken)]
     finally:
         database.close()
 

@@ -35,6 +35,8 @@ PLACES_PER_TASK: Final = 1 << 40
 PARTS_PER_TASK: Final = 1 << 30
 SIDE_BY_SIDE: Final = 8
 """Parts whose numbers differ modulo this have no partition in common."""
+PART: Final = 250
+"""Rows of a part at most. Parts are stored together as long as that is quick enough."""
 LIMITED: Final = -1
 """The part of the rows for limited queues, of any size: there is room for all of them or for none."""
 STAGE: Final = pa.schema(
@@ -131,7 +133,7 @@ class Stager:
             rows = np.flatnonzero(mine == residue)
             counts = self._taken[residue] + np.arange(len(rows))
             self._taken[residue] += len(rows)
-            number = self.task * PARTS_PER_TASK + counts // self.options.rows_per_transaction
+            number = self.task * PARTS_PER_TASK + counts // min(PART, self.options.rows_per_transaction)
             parts[rows] = residue + SIDE_BY_SIDE * number
         if self.limited_queues:
             limited = pc.is_in(queue, value_set=pa.array(self.limited_queues, pa.string()))

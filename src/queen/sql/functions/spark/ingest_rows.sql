@@ -2,7 +2,7 @@
 --   partition, in the order of p_ids. Raises unique_violation on a transaction id that is already there.
 -- Locks: nothing more than the caller holds (the partition rows).
 create or replace function queen.ingest_rows(
-    p_stage text, p_stages bigint[], p_part bigint, p_ids bigint[], p_now timestamptz
+    p_stage text, p_stages bigint[], p_parts bigint[], p_ids bigint[], p_now timestamptz
 ) returns bigint[]
 language plpgsql volatile
 -- Without statistics the planner would compare every row with every lane.
@@ -22,7 +22,7 @@ begin
               from (select l.id as lane, l.next_seq, l.last_created_at, s.id, s.trace_id, s.parent_id, s.is_encrypted, s.transaction_id,
                            s.payload, row_number() over (partition by l.id order by s.place) - 1 as rank
                       from queen.%I s join lanes l on l.queue = s.queue and l.partition = s.partition
-                     where s.stage = any ($1) and s.part = $2
+                     where s.stage = any ($1) and s.part = any ($2)
                      order by l.id, s.place) r
             returning partition_id
         ), sums as (
@@ -30,6 +30,6 @@ begin
         )
         select array_agg(coalesce(n.n, 0) order by i.place)
           from unnest($3) with ordinality i(id, place) left join sums n on n.partition_id = i.id$sql$, p_stage)
-       into v_counts using p_stages, p_part, p_ids, p_now;
+       into v_counts using p_stages, p_parts, p_ids, p_now;
     return v_counts;
 end $$;

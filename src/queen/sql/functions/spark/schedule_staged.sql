@@ -1,14 +1,14 @@
 -- Promises: staged rows with deliver_at in the future are in queen.scheduled_messages and gone from the stage; one that is scheduled already
 --   under its transaction id is dropped. Returns how many are scheduled now.
 -- Locks: nothing (unique index).
-create or replace function queen.schedule_staged(p_stage text, p_stages bigint[], p_part bigint, p_now timestamptz) returns bigint
+create or replace function queen.schedule_staged(p_stage text, p_stages bigint[], p_parts bigint[], p_now timestamptz) returns bigint
 language plpgsql volatile as $$
 declare
     v_count bigint;
 begin
     execute format($sql$
         with taken as (
-            delete from queen.%I s where s.stage = any ($1) and s.part = $2 and s.deliver_at > $3 returning s.*
+            delete from queen.%I s where s.stage = any ($1) and s.part = any ($2) and s.deliver_at > $3 returning s.*
         ), kept as (
             insert into queen.scheduled_messages (id, queue_id, partition_name, deliver_at, transaction_id, trace_id, parent_id, payload,
                                                   is_encrypted, created_at)
@@ -19,6 +19,6 @@ begin
             returning 1
         )
         select count(*) from kept$sql$, p_stage)
-       into v_count using p_stages, p_part, p_now;
+       into v_count using p_stages, p_parts, p_now;
     return v_count;
 end $$;

@@ -3,4 +3,5 @@
 select i.stored, i.duplicates, i.scheduled
   from (select current_setting('queen.ask')::jsonb as j) s,
        queen.ingest(s.j ->> 'sink', (s.j ->> 'batch')::bigint, array(select jsonb_array_elements_text(s.j -> 'stages')::bigint),
-                    (s.j ->> 'part')::bigint, (s.j ->> 'place')::integer, (s.j ->> 'total')::integer) i
+                    array(select jsonb_array_elements_text(s.j -> 'parts')::bigint),
+                    array(select jsonb_array_elements_text(s.j -> 'places')::integer), (s.j ->> 'total')::integer) i
