@@ -13,8 +13,10 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from queen.spark.errors import SparkError
 from queen.spark.lake import Lake
 from queen.spark.lake.compaction import compact
+from queen.spark.lake.places import Place
 from queen.spark.lake.querying import query
 from queen.spark.lake.verify import verify
 from tests.pipelines.support.buckets import ENVIRONMENT, bucket
@@ -86,6 +88,34 @@ def test_a_lake_in_a_bucket(far: Pond) -> None:
     assert far.queues.value("select place from queen.archive_positions limit 1") == far.lake.place.address
 
 
-def test_only_known_addresses() -> None:
-    with pytest.raises(Exception, match="a lake must be a directory or s3://bucket/prefix"):
-        Lake.open("hdfs://host/x")
+def test_only_known_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong in ("hdfs://host/x", "s3://", "gs:///"):
+        with pytest.raises(
+            SparkError, match="a lake must be a directory, s3://bucket/prefix, gs://bucket/prefix or abfss"
+        ):
+            Lake.open(wrong)
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    with pytest.raises(SparkError, match="AZURE_STORAGE_ACCOUNT_NAME must be in the environment"):
+        Place.of("abfs://container/lake")
+
+
+@pytest.mark.parametrize(
+    ("given", "address", "path", "kind"),
+    [
+        ("s3a://bucket/a/b/", "s3://bucket/a/b", "bucket/a/b/x", "s3"),
+        ("gs://bucket/a", "gs://bucket/a", "bucket/a/x", "gcs"),
+        ("abfs://box/a", "abfss://box/a", "box/a/x", "abfs"),
+        ("abfss://box@mine.dfs.core.windows.net/a", "abfss://box@mine.dfs.core.windows.net/a", "box/a/x", "abfs"),
+    ],
+)
+def test_buckets_of_all_kinds_go_the_same_way(
+    monkeypatch: pytest.MonkeyPatch, given: str, address: str, path: str, kind: str
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    place = Place.of(given)
+    assert (place.address, place.local, place.shown) == (address, False, address)
+    assert place.path("x") == path
+    assert place.filesystem.type_name == kind
+    assert place.storage == ({"AWS_ALLOW_HTTP": "true"} if kind == "s3" else {})

@@ -59,7 +59,7 @@ def placed(command: Callable[Concatenate[Place, P], T]) -> Callable[P, T]:
         envvar="QUEEN_LAKE",
         default="lake",
         show_default=True,
-        help="The lake: a directory, or s3://bucket/prefix.",
+        help="The lake: a directory, or s3://, gs:// or abfss://.",
     )
     @click.option(
         "-o", "--output", "shape", type=click.Choice(["table", "json"]), help="Table on a terminal, else JSON."

@@ -1,4 +1,4 @@
-"""Where a lake is: a directory that all machines see, or a prefix of a bucket that speaks S3."""
+"""Where a lake is: a directory that all machines see, or a prefix of a bucket: S3, Google Cloud Storage, Azure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import socket
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,12 @@ from queen.spark.errors import SparkError
 from queen.spark.lake.durably import room_for, write_whole
 
 SCHEME: Final = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]+):/+")
+SCHEMES: Final = {"s3": "s3", "s3a": "s3", "gs": "gs", "abfs": "abfss", "abfss": "abfss"}
+"""What people write, and what delta-rs calls it."""
+AZURE: Final = re.compile(r"(?P<container>[^@/]+)(@(?P<account>[^./]+)\.[^/]+)?(?P<rest>/.*)?")
+ALLOWED: Final = (
+    "a directory, s3://bucket/prefix, gs://bucket/prefix or abfss://container@account.dfs.core.windows.net/prefix"
+)
 
 
 @dataclass(frozen=True)
@@ -24,7 +31,8 @@ class Place:
     """A directory or a prefix; what is below it is named by relative paths with `/`.
 
     Who may read and write a bucket says the environment of each process, in the usual names (AWS_ACCESS_KEY_ID,
-    AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL): nothing of it travels.
+    AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL; GOOGLE_APPLICATION_CREDENTIALS; AZURE_STORAGE_ACCOUNT_NAME,
+    AZURE_STORAGE_ACCOUNT_KEY): nothing of it travels.
     """
 
     address: str
@@ -34,20 +42,18 @@ class Place:
         """The place somebody named."""
         if isinstance(given, Path) or not (found := SCHEME.match(given)):
             return cls(str(Path(given).absolute()))
-        if found["scheme"].lower() not in ("s3", "s3a"):
-            raise SparkError(
-                "INVALID_OPTION",
-                f"a lake must be a directory or s3://bucket/prefix, not {given!r}",
-            )
+        scheme = SCHEMES.get(found["scheme"].lower())
         rest = given[found.end() :].strip("/")
-        if not rest:
-            raise SparkError("INVALID_OPTION", f"a lake must be s3://bucket/prefix, not {given!r}")
-        return cls(f"s3://{rest}")
+        if scheme is None or not rest:
+            raise SparkError("INVALID_OPTION", f"a lake must be {ALLOWED}, not {given!r}")
+        if scheme == "abfss":
+            require_account(rest)
+        return cls(f"{scheme}://{rest}")
 
     @property
     def local(self) -> bool:
         """Whether this is a directory."""
-        return not self.address.startswith("s3://")
+        return SCHEME.match(self.address) is None
 
     @property
     def shown(self) -> str:
@@ -58,7 +64,7 @@ class Place:
     def storage(self) -> dict[str, str]:
         """What delta-rs has to be told besides what it finds in the environment."""
         plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
-        return {"AWS_ALLOW_HTTP": "true"} if plain and not self.local else {}
+        return {"AWS_ALLOW_HTTP": "true"} if plain and self.address.startswith("s3:") else {}
 
     def below(self, *parts: str) -> Place:
         """A place further down."""
@@ -69,6 +75,11 @@ class Place:
         """The way to its files, for this process."""
         if self.local:
             return fs.LocalFileSystem()
+        if self.address.startswith("gs:"):
+            return fs.GcsFileSystem(retry_time_limit=timedelta(seconds=60))
+        if self.address.startswith("abfss:"):
+            account, key = require_account(SCHEME.sub("", self.address)), os.environ.get("AZURE_STORAGE_ACCOUNT_KEY")
+            return fs.AzureFileSystem(account, account_key=key)
         endpoint = os.environ.get("AWS_ENDPOINT_URL") or None
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or None
         return fs.S3FileSystem(
@@ -84,7 +95,9 @@ class Place:
 
     def path(self, name: str = "") -> str:
         """A name as the filesystem wants it."""
-        root = self.address.removeprefix("s3://")
+        root = SCHEME.sub("", self.address, count=1)
+        if self.address.startswith("abfss:") and (parts := AZURE.fullmatch(root)):
+            root = parts["container"] + (parts["rest"] or "")
         return f"{root}/{name}" if name else root
 
     def sizes(self, names: list[str]) -> list[int]:
@@ -108,3 +121,17 @@ class Place:
     def get(self, name: str) -> pa.NativeFile:
         """A file to read from."""
         return self.filesystem.open_input_file(self.path(name))
+
+
+def require_account(rest: str) -> str:
+    """The account of Azure that an address names, or the environment."""
+    parts = AZURE.fullmatch(rest)
+    account = parts["account"] if parts else None
+    account = account or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
+    if not account:
+        raise SparkError(
+            "INVALID_OPTION",
+            "a lake on Azure must be abfss://container@account.dfs.core.windows.net/prefix, or "
+            "AZURE_STORAGE_ACCOUNT_NAME must be in the environment of the driver and the executors",
+        )
+    return account
