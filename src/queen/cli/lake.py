@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import nullcontext
 from dataclasses import asdict
 from uuid import UUID
 
@@ -48,11 +49,17 @@ def query(place: Place, statement: str) -> None:
     """Ask the lake in SQL: tables messages, deliveries, dead_letters, workflow_history. `@FILE` and - are read.
 
     queen lake query "select queue, count(*) from messages group by queue"
+
+    Two more join it with the database: live_messages, those that are not in the lake yet, and all_messages, every
+    message once.
     """
     from queen.spark.lake import Lake  # noqa: PLC0415 - costly to load, and only when used
+    from queen.spark.lake.querying import needs_database  # noqa: PLC0415
     from queen.spark.lake.querying import query as ask  # noqa: PLC0415
 
-    names, rows = ask(Lake.open(place.lake), content(statement).decode())
+    lake, asked = Lake.open(place.lake), content(statement).decode()
+    with place.database() if needs_database(asked) else nullcontext() as url:
+        names, rows = ask(lake, asked, url)
     place.rows([dict(zip(names, row, strict=True)) for row in rows], "no rows")
 
 
@@ -100,6 +107,22 @@ def convert(place: Place) -> None:
     files = lake.state().files
     rows = sum(file.rows for file in files)
     place.done(f"{rows:,} rows in {len(files):,} files are a Delta table now", rows=rows, files=len(files))
+
+
+@command.command()
+@placed
+def adopt(place: Place) -> None:
+    """Let the lake go on with the server that took over from the one it belongs to.
+
+    Refused, with what is missing, unless everything in the lake came there too.
+    """
+    from queen.spark.lake import Lake  # noqa: PLC0415 - costly to load, and only when used
+    from queen.spark.lake.adoption import adopt as take  # noqa: PLC0415
+
+    with place.database() as url:
+        done = take(Lake.open(place.lake), url)
+    said = "belongs to this server already" if done.before == done.now else f"went from {done.before} to {done.now}"
+    place.done(f"the lake, complete up to position {done.pos:,}, {said}", **asdict(done))
 
 
 @command.command()

@@ -16,7 +16,7 @@ from queen.spark.errors import plainly
 from queen.spark.filters import Conditions, take_over
 from queen.spark.offsets import Position
 from queen.spark.options import SourceOptions
-from queen.spark.planning import Planner, Slice, cut, explicit, pack
+from queen.spark.planning import Planner, Slice, cut, pack
 
 
 class PushDown:
@@ -49,7 +49,8 @@ class BatchReader(DataSourceReader):
     @plainly()
     def partitions(self) -> list[InputPartition]:
         """Ranges of positions, or of seqs where the primary key serves better."""
-        database = Database(self._options.address, limit=self._options.statement_limit)
+        options = self._options
+        database = Database(options.address, limit=options.statement_limit, snapshot=options.snapshot)
         try:
             return list(self._plan(Planner(self._narrowed(), database)))
         finally:
@@ -70,7 +71,8 @@ class BatchReader(DataSourceReader):
 
     def _plan(self, planner: Planner) -> Iterator[Slice]:
         options = self._options
-        here = planner.here()
+        # As of a snapshot nothing may be written, and the end is given.
+        here = Position.from_offset(options.ending.position or {}) if options.snapshot else planner.here()
         queues = planner.queues()
         chosen = options.assign or options.starting.seqs is not None or options.ending.seqs is not None
         if not options.by_position:
@@ -82,7 +84,7 @@ class BatchReader(DataSourceReader):
         if self._conditions.names:
             queues = self._fitting(planner, queues)
         start = planner.start(queues, here)
-        end = here if options.ending.position is None else explicit(options.ending.position, here)
+        end = here if options.ending.position is None else planner.explicit(options.ending.position, here)
         last = max(end.pos, start.pos)
         for low, high in cut(start.pos, last, options.task_size(last - start.pos), options.min_partitions):
             yield Slice(queues, replace(start, pos=low), high)

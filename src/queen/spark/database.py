@@ -8,7 +8,7 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import adbc_driver_manager
@@ -87,8 +87,11 @@ class Database:
     be asked twice: after a broken connection nobody knows whether the first time was carried out.
     """
 
-    def __init__(self, url: str, *, patience: float = PATIENCE, limit: float | None = None) -> None:
+    def __init__(
+        self, url: str, *, patience: float = PATIENCE, limit: float | None = None, snapshot: str | None = None
+    ) -> None:
         self._url = url
+        self._snapshot = snapshot
         self._limit = f"{(limit or statement_limit()) * 1000:.0f}"
         self._patience = patience
         self._connection: Connection | None = None
@@ -112,7 +115,7 @@ class Database:
 
         def both() -> tuple[pa.Table, list[dict[str, Any]]]:
             connection = self._open()
-            connection.fetch(query("spark/begin_page"))
+            self._fix(connection)
             packed = self._answer(connection, name, ask, bulk=True)
             lacking = self._names.lacking(packed) if NAMED & set(ask["columns"]) else []
             if lacking:
@@ -146,8 +149,16 @@ class Database:
             self._connection = Connection(with_limits(self._url))
         return self._connection
 
+    def _fix(self, connection: Connection) -> None:
+        """Let the statements of the transaction see one moment: this one, or that of a snapshot."""
+        connection.fetch(query("spark/begin_page"))
+        if self._snapshot is not None:
+            connection.fetch(query("spark/take_snapshot").format(snapshot=self._snapshot))
+
     def _run(self, name: str, ask: dict[str, object], *, bulk: bool) -> pa.Table:
         connection = self._open()
+        if self._snapshot is not None:
+            self._fix(connection)
         table = self._answer(connection, name, ask, bulk=bulk)
         connection.commit()
         return table
@@ -168,6 +179,26 @@ class Database:
                     raise explained(error) from error
                 time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - spreads retries, guards nothing
                 pause = min(pause * 2, 2)
+
+
+class Snapshot:
+    """A moment of the database under a name by which others see it too, as long as this is open."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = Connection(with_limits(url))
+        try:
+            self._connection.fetch(query("spark/begin_page"))
+            (found,) = self._connection.fetch(query("spark/export_snapshot")).to_pylist()
+        except BaseException:
+            self._connection.close()
+            raise
+        self.name: str = found["snapshot"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
 
 
 def keeping(batches: Iterable[pa.RecordBatch], refused: list[SparkError]) -> Iterator[pa.RecordBatch]:

@@ -6,6 +6,7 @@ QueenError
    ├─ INVALID_OPTION       an option, or a combination of them, is not allowed
    ├─ QUEUE_NOT_FOUND      no queue fits
    ├─ FOREIGN_POSITION     the checkpoint belongs to another database, or to this one before a restore or failover
+   ├─ COMMITS_LOST         the server that took over lacks something that was read from the one before
    ├─ DATA_LOST            messages were removed before they were read (failOnDataLoss)
    ├─ REPLICA_BEHIND       a replica has not come as far as is to be read
    ├─ WRONG_PYTHON         the Python that Spark starts for its workers lacks Queen

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from queen.spark.errors import SparkError
+from queen.spark.takeover import preceded
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,12 @@ class Position:
                 "FOREIGN_POSITION",
                 f"the checkpoint belongs to database {self.database}, but this is {here.database} "
                 "(system:timeline:database): it was restored, failed over or replaced, so positions may mean other "
-                "messages; start with a new checkpoint",
+                "messages; start with a new checkpoint"
+                + (
+                    ", or with onFailover=adopt if this server took over"
+                    if preceded(self.database, here.database)
+                    else ""
+                ),
             )
         if self.pos > here.pos:
             raise SparkError(

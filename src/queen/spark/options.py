@@ -23,11 +23,12 @@ TASKS: Final = 4
 LEAST_PER_TASK: Final = 50_000
 MOST_PER_TASK: Final = 250_000
 ROWS_PER_TRANSACTION: Final = 2000
+SNAPSHOT: Final = re.compile(r"[0-9A-F]+(-[0-9A-F]+)+")
 SOURCE_OPTIONS: Final = (
     "url", "table", "queue", "queuePattern", "namespace", "assign", "startingOffsets", "endingOffsets",
     "startingTimestamp", "endingTimestamp", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
     "minPartitions", "maxRowsPerTask", "failOnDataLoss", "consumerGroup", "columns", "statementTimeout",
-    "archive",
+    "readUrl", "onFailover", "archive", "snapshot",
 )  # fmt: skip
 SINK_OPTIONS: Final = (
     "url", "queue", "partition", "writeId", "ingestParallelism", "rowsPerTransaction", "whenFull", "fullTimeout",
@@ -90,11 +91,22 @@ class SourceOptions:
     statement_limit: float = STATEMENT_LIMIT
     archive: str = ""
     """How the archive reads: every queue, payloads as they are stored; `lenient`: without what was cleared by hand."""
+    read_url: str | None = None
+    """A replica that tasks read from; what to read is asked at `url`."""
+    adopt: bool = False
+    """Go on with positions of a server that this one took over from, when everything below them came here."""
+    snapshot: str | None = None
+    """The moment to read as of, exported by somebody who keeps it open; positions to begin and end at are given."""
 
     @property
     def address(self) -> str:
         """Where the database is, for the process that asks."""
         return address(self.url)
+
+    @property
+    def read_address(self) -> str:
+        """Where tasks read from."""
+        return address(self.read_url or self.url, "readUrl" if self.read_url else "url")
 
     @property
     def by_position(self) -> bool:
@@ -126,7 +138,7 @@ class SinkOptions:
         return address(self.url)
 
 
-def address(url: str | None) -> str:
+def address(url: str | None, option: str = "url") -> str:
     """The option if it was given, else what the environment of this very process says."""
     found = url or os.environ.get(URL_VARIABLE)
     if not found:
@@ -135,7 +147,7 @@ def address(url: str | None) -> str:
             f"no database: set the option `url`, or {URL_VARIABLE} in the environment of the driver and the executors",
         )
     if not found.startswith(("postgresql://", "postgres://")):
-        raise SparkError("INVALID_OPTION", "the option `url` must start with postgresql://")
+        raise SparkError("INVALID_OPTION", f"the option `{option}` must start with postgresql://")
     return found
 
 
@@ -183,6 +195,9 @@ def source_options(given: Mapping[str, str], *, streaming: bool = False) -> Sour
         columns=words(given.get("columns") or ""),
         statement_limit=duration(given, "statementTimeout", statement_limit()),
         archive=one_of(given, "archive", ("", "strict", "lenient")),
+        read_url=given.get("readUrl") or None,
+        adopt=one_of(given, "onFailover", ("fail", "adopt")) == "adopt",
+        snapshot=snapshot(given),
     )
 
 
@@ -325,6 +340,14 @@ def moment(given: Mapping[str, str], name: str) -> datetime | None:
     except (ValueError, OverflowError):
         raise refused(name, "a time like 2026-01-31T12:00:00Z, or milliseconds since 1970", text) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def snapshot(given: Mapping[str, str]) -> str | None:
+    """The name of a snapshot, None when it is not given."""
+    text = given.get("snapshot")
+    if text and not SNAPSHOT.fullmatch(text):
+        raise refused("snapshot", "a name given by pg_export_snapshot()", text)
+    return text or None
 
 
 def duration(given: Mapping[str, str], name: str, default: float) -> float:

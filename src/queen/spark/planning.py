@@ -12,6 +12,7 @@ from queen.spark.database import Database
 from queen.spark.errors import SparkError
 from queen.spark.offsets import Position
 from queen.spark.options import EARLIEST, LATEST, SourceOptions
+from queen.spark.takeover import arrived, commits_lost, preceded
 
 SPARSE = 8
 """Read partition by partition when fewer than one position in this many belongs to the queues."""
@@ -70,6 +71,21 @@ class Planner:
         found = self.database.row("where_we_are")
         return Position(found["pos"], found["database"], found["removed"])
 
+    def accept(self, position: Position, here: Position) -> Position:
+        """The position as one of this server; that of a server it took over from only if that was asked for."""
+        if not self.options.adopt or not preceded(position.database, here.database):
+            position.require_valid(here)
+            return position
+        known = arrived(self.database, position.database)
+        if position.pos > known:
+            raise commits_lost("the checkpoint", known, position.pos, "; start with a new checkpoint")
+        return replace(position, database=here.database)
+
+    def explicit(self, given: Any, here: Position) -> Position:
+        """A position a user wrote: with what identifies the database, or the bare number."""
+        named = Position(int(given["pos"]), str(given.get("database", here.database)), int(given.get("removed", 0)))
+        return self.accept(named, here)
+
     def queues(self) -> list[int]:
         """The ids of the queues asked for; at least one."""
         options = self.options
@@ -97,7 +113,7 @@ class Planner:
         options = self.options
         given = options.starting.position
         if given is not None:
-            return explicit(given, here)
+            return self.explicit(given, here)
         pos: int | None = here.pos
         if options.since is not None:
             pos = self.database.row("position_at", queues=list(queues), time=options.since.isoformat())["pos"]
@@ -160,13 +176,6 @@ class Planner:
         if low < first and options.fail_on_data_loss and low < high:
             raise lost(row["queue"], row["name"], first)
         return row["id"], max(low, first), high
-
-
-def explicit(given: Any, here: Position) -> Position:
-    """A position a user wrote: with what identifies the database, or the bare number."""
-    position = Position(int(given["pos"]), str(given.get("database", here.database)), int(given.get("removed", 0)))
-    position.require_valid(here)
-    return position
 
 
 def lost(queue: str, partition: str, first: int) -> SparkError:

@@ -19,6 +19,7 @@ from queen.spark.errors import SparkError
 from queen.spark.offsets import Position
 from queen.spark.options import SourceOptions, words
 from queen.spark.planning import Lane, Slice, lost, pack
+from queen.spark.takeover import preceded
 
 if TYPE_CHECKING:
     from queen.engine.encryption import KeyRing
@@ -39,7 +40,7 @@ log = logging.getLogger("queen.spark")
 
 def read(options: SourceOptions, schema: StructType, part: Slice) -> Iterator[pa.RecordBatch]:
     """The rows of a slice in order: by position, or partition by partition."""
-    database = Database(options.address, limit=options.statement_limit)
+    database = Database(options.read_address, limit=options.statement_limit, snapshot=options.snapshot)
     try:
         require_same(database, part)
         columns = [name for name in schema.fieldNames() if name not in GIVEN]
@@ -65,14 +66,29 @@ def require_same(database: Database, part: Slice, patience: float = LAG_PATIENCE
     deadline = time.monotonic() + patience
     while True:
         found = database.row("identity")
-        replace(part.position, pos=0).require_valid(Position(found["pos"], found["database"], 0))
-        if found["pos"] >= part.end:
+        follows = not preceded(found["database"], part.position.database)
+        if follows:
+            replace(part.position, pos=0).require_valid(Position(found["pos"], found["database"], 0))
+        if follows and found["pos"] >= part.end:
             return
         if time.monotonic() > deadline:
             raise SparkError(
                 "REPLICA_BEHIND",
                 f"the server has only come to position {found['pos']}, but {part.end} is to be read: it is a replica "
                 f"that is more than {patience:.0f} s behind, or an older state of the database",
+            )
+        time.sleep(LAG_STEP)
+
+
+def require_replayed(database: Database, lsn: str, patience: float = LAG_PATIENCE) -> None:
+    """Wait for a replica to have what its primary had committed when the read was planned."""
+    deadline = time.monotonic() + patience
+    while not database.row("replayed", lsn=lsn)["replayed"]:
+        if time.monotonic() > deadline:
+            raise SparkError(
+                "REPLICA_BEHIND",
+                f"the server that is read from has not come to {lsn} in the log of its primary: it is a replica that "
+                f"is more than {patience:.0f} s behind",
             )
         time.sleep(LAG_STEP)
 

@@ -66,9 +66,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next batch ends; `start` itself when there is nothing to read yet."""
         planner = self._asking()
-        position = Position.from_offset(start)
         here = self._latest = planner.here()
-        position.require_valid(here)
+        position = planner.accept(Position.from_offset(start), here)
         queues = planner.queues()
         if self._mirror is not None:
             self._mirror.move(planner.database, queues, position.pos)
@@ -88,7 +87,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         low, high = Position.from_offset(start), Position.from_offset(end)
         if high.pos <= low.pos:
             return []
-        low.require_valid(planner.here())
+        here = planner.here()
+        low, high = planner.accept(low, here), planner.accept(high, here)
         queues = planner.queues()
         parts = cut(low.pos, high.pos, self._options.task_size(high.pos - low.pos), self._options.min_partitions)
         return [Slice(queues, replace(low, pos=first), last) for first, last in parts]

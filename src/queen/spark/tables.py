@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
@@ -18,7 +18,7 @@ from queen.spark.database import Database
 from queen.spark.errors import SparkError, plainly
 from queen.spark.options import SourceOptions
 from queen.spark.planning import Planner
-from queen.spark.reading import opened
+from queen.spark.reading import opened, require_replayed
 
 TEXT, LONG, TIME, TRUTH = StringType(), LongType(), TimestampType(), BooleanType()
 TABLES: Final[dict[str, StructType]] = {
@@ -72,6 +72,8 @@ class Span(InputPartition):
     since: datetime | None
     until: datetime | None
     queues: Sequence[int] | None
+    lsn: str | None = None
+    """How far a replica must have come to be read from."""
 
 
 class TableReader(DataSourceReader):
@@ -90,11 +92,12 @@ class TableReader(DataSourceReader):
             chosen = bool(options.queues or options.pattern or options.namespace)
             queues = Planner(options, database).queues() if chosen else None
             found = database.row(f"extent_{options.table}")
+            lsn = database.row("written")["lsn"] if options.read_url else None
         finally:
             database.close()
         low = max(filter(None, (found["low"], options.since)), default=None)
         high = min(filter(None, (plus_tick(found["high"]), options.until)), default=None)
-        return list(spans(low, high, options.min_partitions, queues))
+        return [replace(span, lsn=lsn) for span in spans(low, high, options.min_partitions, queues)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one slice."""
@@ -102,8 +105,10 @@ class TableReader(DataSourceReader):
             if not isinstance(partition, Span):
                 return
             shaped = to_arrow_schema(self._schema, timezone="UTC")
-            database = Database(self._options.address, limit=self._options.statement_limit)
+            database = Database(self._options.read_address, limit=self._options.statement_limit)
             try:
+                if partition.lsn is not None:
+                    require_replayed(database, partition.lsn)
                 for batch in database.table(f"table_{self._options.table}", **ask_for(partition)).to_batches():
                     columns = {name: batch.column(name) for name in shaped.names}
                     if "payload" in columns:

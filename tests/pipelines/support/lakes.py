@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from queen.spark.lake import Lake
+from queen.spark.lake.places import Place
 from queen.spark.pipelines.definition import Outcome, Period
 from queen.spark.pipelines.running import Job, Runner
 from tests.spark.support.queues import Queues
@@ -28,6 +29,11 @@ class Pond:
         """Run a pipeline once."""
         job = Job([name], url or self.queues.url, self.address or self.path, "local[2]", period or Period(), options)
         return Runner(job, self.spark).run()[-1].outcome
+
+    @property
+    def place(self) -> Place:
+        """Where the lake is, or will be."""
+        return Place.of(self.address or self.path)
 
     @property
     def lake(self) -> Lake:

@@ -22,6 +22,7 @@ from queen.spark.lake.files import File, Reach, State, listed
 from queen.spark.lake.places import Place
 from queen.spark.lake.reading import frame_of
 from queen.spark.lake.tables import LAKE_TABLES, MESSAGES, delta_schema, divided_by
+from queen.spark.takeover import preceded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,7 +44,7 @@ class Moved(SparkError):
 
 @dataclass(frozen=True)
 class Identity:
-    """What a lake is: kept with its table of messages, and never changed."""
+    """What a lake is: kept with its table of messages. Only its database changes, when another server takes over."""
 
     id: str
     database: str
@@ -102,15 +103,17 @@ class Lake:
     @classmethod
     def _known(cls, place: Place) -> Lake | None:
         log = opened(place.below(MESSAGES))
-        if log is None:
-            return None
+        return None if log is None else cls(place, cls._identity(place, log))
+
+    @staticmethod
+    def _identity(place: Place, log: DeltaTable) -> Identity:
         metadata = log.metadata()
         said = metadata.configuration
         if "queen.database" not in said:
             raise SparkError("LAKE_NOT_FOUND", f"the Delta table at {place.address}/{MESSAGES} is not a lake of queues")
         if said.get("queen.format", FORMAT) > FORMAT:
             raise SparkError("LAKE_TOO_NEW", f"the lake at {place.address} was made by a newer release of Queen")
-        return cls(place, Identity(str(metadata.id), str(said["queen.database"]), int(said["queen.removed"] or 0)))
+        return Identity(str(metadata.id), str(said["queen.database"]), int(said["queen.removed"] or 0))
 
     def require_database(self, database: str) -> None:
         """Refuse to mix the messages of two databases."""
@@ -118,8 +121,25 @@ class Lake:
             raise SparkError(
                 "FOREIGN_LAKE",
                 f"the lake at {self.place.address} belongs to database {self.identity.database}, but this is "
-                f"{database} (system:timeline:database): choose another directory, or the database it was made from",
+                f"{database} (system:timeline:database): choose another directory, or the database it was made from"
+                + (
+                    f"; if this server took over from that one: queen lake adopt --lake {self.place.address}"
+                    if preceded(self.identity.database, database)
+                    else ""
+                ),
             )
+
+    def adopt(self, database: str) -> Lake:
+        """The lake as one of the server that took over; whoever still writes to it for the other is refused."""
+        log = self.log(MESSAGES)
+        if log is None or self._identity(self.place, log) != self.identity:
+            raise Moved(self.place.address)
+        with said_plainly(self.place):
+            try:
+                log.alter.set_table_properties({"queen.database": database}, raise_if_not_exists=False)
+            except CommitFailedError as error:
+                raise Moved(self.place.address) from error
+        return Lake.open(self.place.address)
 
     def log(self, table: str, version: int | None = None) -> DeltaTable | None:
         """The log of a table as it is now, or was at a version; None when nothing of it was archived yet."""
@@ -167,6 +187,8 @@ class Lake:
             log = opened(place)
         if log is None or reached(table, log) != since:
             raise Moved(self.place.address)
+        if table == MESSAGES:
+            Lake(self.place, self._identity(self.place, log)).require_database(self.identity.database)
         version = reach.pos if table == MESSAGES else reach.until
         self._commit(log, table, [file.added(new=True) for file in files], Transaction(ARCHIVE, version or 0))
 

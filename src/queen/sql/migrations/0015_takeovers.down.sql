@@ -1,0 +1,2 @@
+drop table queen.takeovers;
+alter table queen.horizon drop column timeline;
