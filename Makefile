@@ -9,7 +9,7 @@ QUEEN_MQ := .venv-queen-mq
 # Planted defects show that the tests notice; once is enough for that.
 ON_16 := tests/engine tests/sql -k "not planted and not without_the_rule"
 
-.PHONY: help venv run test lint bench docs screenshots test-scale torture soak clean
+.PHONY: help venv run test lint bench docs screenshots test-scale torture soak mutants clean
 
 help:           ## show what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -61,6 +61,9 @@ torture: $(STAMP)-test  ## everything at once while everything breaks, for three
 soak: $(STAMP)-bench    ## the same for an hour, with a picture of memory, tables and latency
 	$(BIN)/python -m torture --soak $(if $(SEED),--seed $(SEED)) --seconds $(or $(SECONDS),3600) --shrink 0 $(TORTURE)
 
+mutants: $(STAMP)-test  ## plant every defect of the list in a copy, and see that its tests notice; goes on where it was
+	$(BIN)/python -m tests.mutants --clean --widely
+
 bench: $(STAMP)-bench   ## the benchmarks
 	$(BIN)/python bench/engine.py
 
@@ -77,5 +80,5 @@ docs: $(STAMP)          ## write the generated reference pages
 	$(BIN)/python scripts/options_page.py
 
 clean:                  ## remove what make made; your data in .queen stays
-	rm -rf $(VENV) $(QUEEN_MQ) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(QUEEN_MQ) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .mutants
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,13 +3,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import pytest
 from msgspec import Struct
 
 import queen
 from queen.engine import consume as engine_consume
+from queen.errors import StoreUnavailable
+from queen.model import Renewal
 from tests.support.wait import eventually
+from tests.support.work import connect
 
 
 class Order(Struct):
@@ -268,3 +272,43 @@ async def test_wrong_use_is_told_at_once(q: queen.Client) -> None:
         await q.run()
     with pytest.raises(queen.InvalidRequest, match="consumerGroup must be a name"):
         await q.consume("orders", work, group="g" * 600, signals=False)
+
+
+async def test_a_lease_lost_with_an_ack_ends_the_batch(
+    direct: queen.Client, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else has the partition by then: the rest of the batch is theirs."""
+    monkeypatch.setattr(engine_consume, "HOLD", 600.0)
+    await direct.push_many("orders", [1, 2, 3])
+    seen: list[int] = []
+
+    async def work(message: queen.Message[int]) -> None:
+        seen.append(message.data)
+        async with connect(database) as other:
+            await other.execute("update queen.partition_consumers set lease_id = gen_random_uuid()")
+
+    await direct.consume("orders", work, prefetch=3, idle=0.3, signals=False)
+    assert seen == [1]
+
+
+async def test_a_renewal_that_fails_is_tried_again(direct: queen.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    await direct.push("orders", 1)
+    renewed, tries = asyncio.Event(), 0
+    renew = direct.transport.renew
+
+    async def failing_once(leases: Sequence[UUID], seconds: int) -> list[Renewal]:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise StoreUnavailable("for a moment")
+        found = await renew(leases, seconds)
+        renewed.set()
+        return found
+
+    monkeypatch.setattr(direct.transport, "renew", failing_once)
+
+    async def work(_: queen.Message[int]) -> None:
+        await asyncio.wait_for(renewed.wait(), 20)
+
+    consumed = await direct.consume("orders", work, lease=3, limit=1, signals=False)
+    assert (consumed.handled, consumed.failed) == (1, 0)

@@ -67,7 +67,7 @@ async def test_sigterm_finishes_what_runs_and_hands_the_rest_to_another_at_once(
             await eventually(lambda: ("end", first.pid, 0) in events(log))
             finished = time.monotonic()
             rest = await waiting
-            assert time.monotonic() - finished < 1
+            assert time.monotonic() - finished < 20, "long before the lease of 300 s would have ended"
             assert first.wait(20) == 0
         assert [message.data for message in rest] == [1, 2, 3, 4]
         assert events(log)[-1] == ("stopped", first.pid, 1)

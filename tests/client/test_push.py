@@ -123,3 +123,11 @@ async def test_the_empty_queue_name_is_refused(q: queen.Client) -> None:
     for call in (q.push("", 1), q.pop(""), q.queues.configure(""), q.consume("", work, idle=0.1, signals=False)):
         with pytest.raises(queen.InvalidRequest, match="not the empty text"):
             await call
+
+
+async def test_one_of_many_gathered_pushes_is_refused_alone(direct: queen.Client) -> None:
+    """While one push of a partition is under way the next ones gather, and go together."""
+    pushes = (direct.push("orders", "\0" if number == 5 else number) for number in range(10))
+    answers = await asyncio.gather(*pushes, return_exceptions=True)
+    assert [isinstance(answer, queen.InvalidRequest) for answer in answers] == [number == 5 for number in range(10)]
+    assert [message.data for message in await direct.pop("orders", batch=20)] == [0, 1, 2, 3, 4, 6, 7, 8, 9]

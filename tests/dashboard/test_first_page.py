@@ -147,6 +147,14 @@ def test_a_read_only_token_reads_only(guarded: httpx2.Client) -> None:
     assert guarded.post("/act/pause", data={"queue": "q"}, headers=reader).status_code == 403
 
 
+def test_an_act_is_noted_in_the_audit_log(guarded: httpx2.Client) -> None:
+    admin = {"authorization": f"Bearer {token(role='admin', sub='grace-hopper')}", **OURS}
+    push_with(guarded, admin, "q")
+    assert "grace-hopper" not in str(guarded.get("/system?tab=audit&format=json", headers=admin).json()["page"])
+    assert guarded.post("/act/pause", data={"queue": "q"}, headers=admin).status_code == 200
+    assert "grace-hopper" in str(guarded.get("/system?tab=audit&format=json", headers=admin).json()["page"])
+
+
 def test_a_token_for_single_queues_sees_only_those(guarded: httpx2.Client) -> None:
     for queue in ("mine.a", "other"):
         push_with(guarded, {"authorization": f"Bearer {token(role='admin')}"}, queue)

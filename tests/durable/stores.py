@@ -10,17 +10,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import asyncpg
+import pytest
 
 from queen.db import migrate
 from queen.durable.provider import Provider
+from queen.durable.providers.postgres import provider as postgres_provider
 from queen.durable.providers.postgres.mailbox import PostgresMailbox
 from queen.durable.providers.postgres.provider import PostgresProvider
+from queen.durable.providers.sqlite import provider as sqlite_provider
 from queen.durable.providers.sqlite.mailbox import SqliteMailbox
 from queen.durable.providers.sqlite.provider import SqliteProvider
-from queen.durable.providers.wake import Clock
+from queen.durable.providers.wake import Clock, Signal
 from tests.support.postgres import TEMPLATE, Postgres, run_directory
+from tests.support.wait import eventually
 
 DURABLE_TEMPLATE = "queen_durable_template"
+# Longer than any test: what ends a wait is a notice, not another look.
+NEVER_SECONDS = 600.0
 
 
 @dataclass
@@ -70,6 +76,25 @@ class Address:
             return list(await direct.fetch(text, *parameters))
         finally:
             await direct.close()
+
+
+def only_by_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fetches that wait are told, or they wait on: none looks again by itself."""
+    monkeypatch.setattr(sqlite_provider, "_FALLBACK_SECONDS", NEVER_SECONDS)
+    monkeypatch.setattr(postgres_provider, "LISTENING_SECONDS", NEVER_SECONDS)
+
+
+def signals_of(provider: Provider) -> list[Signal]:
+    """What tells the fetches of a provider that there may be something."""
+    signals = [value for value in vars(provider).values() if isinstance(value, Signal)]
+    assert signals
+    return signals
+
+
+async def parked(provider: Provider, fetches: int) -> None:
+    """Wait until so many fetches have looked, found nothing and wait."""
+    signals = signals_of(provider)
+    await eventually(lambda: sum(waiter._waiting for signal in signals for waiter in signal._waiters) == fetches)
 
 
 def make_durable_template(postgres: Postgres) -> None:

@@ -260,6 +260,16 @@ async def test_a_lease_that_ran_out_is_told_and_nothing_is_skipped(engine: Engin
     assert [numbers([await take(consumer)]) for _ in range(3)] == [[5], [6], [7]]
 
 
+async def test_a_lost_lease_met_by_a_failure_takes_back_what_is_held(engine: Engine, clock: Clock) -> None:
+    await push(engine, *range(1, 8))
+    consumer = engine.consume(REQUEST, prefetch=16)
+    assert numbers([await take(consumer)]) == [1]
+    await clock.advance(1000)
+    assert numbers(await pop(engine, 1)) == [1]
+    assert (await consumer.fail("no")).verdict == "lost"
+    assert await consumer.next() is None, "what it still holds is somebody else's now"
+
+
 async def test_what_a_consumer_cannot_do(engine: Engine) -> None:
     with pytest.raises(errors.InvalidRequest, match="autoAck"):
         engine.consume(PopRequest(queue="q", auto_ack=True))

@@ -25,17 +25,21 @@ from tests.support.work import connect
 
 PARTITIONS = 20
 BATCH = 25
+# Takes the address and a file, and writes down whatever it is given: when, partition and seq.
 CONSUMER = """
-import asyncio, sys
+import asyncio, sys, time
 from queen.db.pool import Database
 from queen.engine import Engine
 from queen.errors import QueenError
 from queen.model import PopRequest
 
+log = open(sys.argv[2], "a", buffering=1)
+
 async def work():
     async with Engine(Database(sys.argv[1]), listen_url=None) as engine:
         while True:
             messages = await engine.pop(PopRequest(queue="q", group="g", batch=10, wait=5, lease_seconds=2))
+            log.writelines(f"{time.time()} {m.partition} {m.seq}\\n" for m in messages)
             await asyncio.sleep(0.002)
             await engine.ack_messages(messages)
 
@@ -96,9 +100,15 @@ async def produce(engine: Engine, worker: int, log: Log, done: asyncio.Event) ->
         number += 1
 
 
-async def consumer(dsn: str) -> asyncio.subprocess.Process:
+async def consumer(dsn: str, received: Path) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-c", CONSUMER, dsn, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+        sys.executable,
+        "-c",
+        CONSUMER,
+        dsn,
+        str(received),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
     )
 
 
@@ -109,10 +119,10 @@ async def end(worker: asyncio.subprocess.Process) -> None:
     await worker.wait()
 
 
-async def torment(server: EmbeddedServer, engine: Engine, log: Log, *, kills: int, pause: float) -> float:
+async def torment(server: EmbeddedServer, received: Path, log: Log, *, kills: int, pause: float) -> float:
     """Kill the server and the consumers again and again; returns messages accepted per second while it was up."""
     started = time.monotonic()
-    workers = [await consumer(server.dsn("postgres")) for _ in range(2)]
+    workers = [await consumer(server.dsn("postgres"), received) for _ in range(2)]
     try:
         for number in range(kills):
             before = len(log.accepted)
@@ -127,7 +137,7 @@ async def torment(server: EmbeddedServer, engine: Engine, log: Log, *, kills: in
             await end(workers[victim])
             await asyncio.to_thread(server.kill)
             await asyncio.to_thread(server.restart)
-            workers[victim] = await consumer(server.dsn("postgres"))
+            workers[victim] = await consumer(server.dsn("postgres"), received)
         return len(log.accepted) / (time.monotonic() - started)
     finally:
         for worker in workers:
@@ -145,7 +155,7 @@ async def drain(engine: Engine) -> list[tuple[str, int, str]]:
 
 async def check(scratch: Path, *, kills: int, pause: float) -> float:
     server = await asyncio.to_thread(EmbeddedServer.start, scratch / "data")
-    log = Log(scratch / "accepted.log")
+    log, received = Log(scratch / "accepted.log"), scratch / "received.log"
     try:
         dsn = server.dsn("postgres")
         async with migrate.connect(dsn) as connection:
@@ -154,18 +164,18 @@ async def check(scratch: Path, *, kills: int, pause: float) -> float:
             await engine.register("q", "g")
             done = asyncio.Event()
             producing = [asyncio.create_task(produce(engine, worker, log, done)) for worker in range(4)]
-            rate = await torment(server, engine, log, kills=kills, pause=pause)
+            rate = await torment(server, received, log, kills=kills, pause=pause)
             done.set()
             await asyncio.gather(*producing)
             log.close()
-            await verify(dsn, engine, log)
+            await verify(dsn, engine, log, received)
         return rate
     finally:
         log.close()
         await asyncio.to_thread(server.stop)
 
 
-async def verify(dsn: str, engine: Engine, log: Log) -> None:
+async def verify(dsn: str, engine: Engine, log: Log, received: Path) -> None:
     seen = await drain(engine)
     names = [name for _, _, name in seen]
     assert log.accepted - set(names) == set(), "accepted and gone"
@@ -181,9 +191,14 @@ async def verify(dsn: str, engine: Engine, log: Log) -> None:
     for pushed in order.values():
         assert pushed == sorted(pushed), "a producer's order is broken"
 
+    given = read_received(received)
+    assert sum(map(len, given.values())) > 100, "the consumers got next to nothing"
+
     # What the killed consumers held comes back by itself once its lease ran out.
     async def all_consumed() -> bool:
         while messages := await engine.pop(PopRequest(queue="q", group="g", batch=1000, partitions=50)):
+            for message in messages:
+                given[message.partition].append(message.seq)
             await engine.ack_messages(messages)
         async with connect(dsn) as connection:
             left = await connection.fetchval(
@@ -193,6 +208,18 @@ async def verify(dsn: str, engine: Engine, log: Log) -> None:
         return bool(left == 0)
 
     await eventually(all_consumed, limit=30, pause=0.05)
+    for partition, seqs in by_partition.items():
+        # Whatever came again, each was first met behind all that were in front of it.
+        assert list(dict.fromkeys(given[partition])) == seqs, f"the group did not receive {partition} in order"
+
+
+def read_received(path: Path) -> dict[str, list[int]]:
+    """What the consumers were given, by partition, in the order of time; a line that a kill cut off does not count."""
+    lines = [line.split() for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    found: dict[str, list[int]] = defaultdict(list)
+    for _, partition, seq in sorted((float(words[0]), words[1], int(words[2])) for words in lines if len(words) == 3):
+        found[partition].append(seq)
+    return found
 
 
 @pytest.mark.chaos

@@ -289,14 +289,13 @@ async def test_a_seek_to_nowhere_moves_nothing(engine: Engine, sql: Sql, argumen
 
 
 async def test_a_batch_that_others_join_is_noticed(engine: Engine, sql: Sql, database: str) -> None:
-    end = "case when c.counted_to > c.last_consumed_seq then c.counted_to + 1 end"
-    plant(database, "pop_lanes", (end, "null::bigint"))
+    plant(database, "a-batch-that-others-join")
     with pytest.raises(AssertionError):
         await test_what_failed_together_comes_again_together_and_nothing_joins(engine, sql)
 
 
 async def test_counts_that_stay_with_no_batch_are_noticed(engine: Engine, sql: Sql, database: str) -> None:
-    plant(database, "move_cursors", ("counted_to = coalesce(p_counted_to,", "counted_to = coalesce(null::bigint,"))
+    plant(database, "counts-that-stay-with-no-batch")
     with pytest.raises(AssertionError):
         await test_what_failed_together_comes_again_together_and_nothing_joins(engine, sql)
 
@@ -304,14 +303,13 @@ async def test_counts_that_stay_with_no_batch_are_noticed(engine: Engine, sql: S
 async def test_deliveries_held_against_the_next_message_are_noticed(
     engine: Engine, clock: Clock, database: str
 ) -> None:
-    count = "delivery_count = case when d.reached = d.cursor and not p_back then pc.delivery_count else 0 end"
-    plant(database, "move_cursors", (count, "delivery_count = pc.delivery_count"))
+    plant(database, "deliveries-held-against-the-next-message")
     with pytest.raises(AssertionError):
         await test_the_next_message_starts_its_deliveries_at_zero(engine, clock)
 
 
 async def test_an_expiry_that_nobody_counts_is_noticed(engine: Engine, sql: Sql, clock: Clock, database: str) -> None:
-    plant(database, "pop_further", ("(c.lease_id is not null and c.counted_to >= v_from)::integer", "0"))
+    plant(database, "an-expiry-that-nobody-counts")
     with pytest.raises(AssertionError):
         await test_what_expired_together_comes_again_together(engine, sql, clock)
 

@@ -7,7 +7,7 @@ import asyncio
 from queen import errors
 from queen.engine import Engine
 from tests.support.wait import eventually
-from tests.support.work import Sql, acks, connect, dead, numbers, pop, push
+from tests.support.work import WAITS_FOR_A_LOCK, Sql, acks, connect, dead, numbers, pop, push
 
 LEFT = """
 select (select count(*) from queen.messages) + (select count(*) from queen.partitions)
@@ -59,7 +59,7 @@ async def test_a_push_that_met_the_deletion_leaves_no_orphan(engine: Engine, sql
         await transaction.start()
         await other.execute("select queen.push('q', 'p', '2')")
         deletion = asyncio.create_task(sql.execute("delete from queen.queues"))
-        await asyncio.wait([deletion], timeout=0.2)
+        await eventually(lambda: other.fetchval(WAITS_FOR_A_LOCK))
         assert not deletion.done()
         await transaction.commit()
         await asyncio.wait_for(deletion, 10)

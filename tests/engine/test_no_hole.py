@@ -11,7 +11,8 @@ import pytest
 
 from queen.engine import Engine
 from queen.model import NewMessage
-from tests.support.work import Sql, connect, numbers, pop, push
+from tests.support.wait import eventually
+from tests.support.work import WAITS_FOR_A_LOCK, Sql, connect, numbers, pop, push, stored
 
 
 @pytest.fixture
@@ -45,6 +46,22 @@ async def test_two_open_transactions_commit_in_either_order(engine: Engine, data
         for _ in range(3):
             await look()
     assert seen == [(1, 0), (2, 1), (3, 2)]
+
+
+async def test_a_push_to_several_partitions_waits_for_the_one_before_it(
+    engine: Engine, database: str, sql: Sql
+) -> None:
+    for partition in ("a", "b"):
+        await push(engine, 0, partition=partition)
+    async with connect(database) as one, connect(database) as two:
+        await one.execute("begin; select queen.push('q', 'b', '{\"n\": 1}')")
+        both = """select queen.push_many('q', '{a,b}', array['{"n": 2}', '{"n": 2}']::jsonb[])"""
+        waiting = asyncio.create_task(two.execute(both))
+        await eventually(lambda: sql.fetchval(WAITS_FOR_A_LOCK))
+        await one.execute("commit")
+        await waiting
+    assert await stored(sql, partition="a") == [(1, 0), (2, 2)]
+    assert await stored(sql, partition="b") == [(1, 0), (2, 1), (3, 2)]
 
 
 async def test_on_different_partitions_neither_waits(engine: Engine, database: str) -> None:

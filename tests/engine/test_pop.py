@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from queen import errors
+from queen.db.pool import PoolOptions
 from queen.engine import Engine
-from queen.model import PopRequest
+from queen.engine import pop as popping
+from queen.model import QUEUE_MODE, PopRequest
 from tests.support.clock import Clock
+from tests.support.wait import eventually
 from tests.support.work import Sql, connect, dead, lane, message, numbers, pop, push
 
 
@@ -247,3 +251,39 @@ async def test_an_uncommitted_push_hides_nothing_and_is_found_after_commit(engin
             await other.execute("select queen.push('q', 'p', '{\"n\": 2}')")
             assert await pop(engine) == []
         assert numbers(await pop(engine, wait=5)) == [2]
+
+
+async def test_a_pop_whose_answer_is_lost_hands_back_what_it_took(database: str, sql: Sql) -> None:
+    async with Engine.connect(database, options=PoolOptions(size=1)) as engine:
+        assert await pop(engine, group="g") == []
+        await sql.execute("select queen.push('q', 'p', '{\"n\": 1}')")
+        pool: Any = engine.database
+        line = pool._kept[-1]._con._transport
+        line.pause_reading()
+        asked = asyncio.create_task(pop(engine, group="g"))
+        leased = "select count(*) = 1 from queen.partition_consumers where lease_id is not null"
+        await eventually(lambda: sql.fetchval(leased))
+        line.abort()
+        with pytest.raises(errors.StoreUnavailable):
+            await asked
+        assert numbers(await pop(engine, group="g")) == [1]
+
+
+async def test_what_commits_below_the_mark_is_found_though_the_queue_is_busy(
+    engine: Engine, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mark spares walking what is dead; a late commit may lie below it, so it is not believed for long."""
+    monkeypatch.setattr(popping, "MARK_LIFETIME", 0.02)
+    others = 300
+    await engine.push([message(0, partition="late"), *(message(n, partition=f"p{n}") for n in range(1, others))])
+    await engine.register("q", QUEUE_MODE)
+    ready = "update queen.partition_consumers set ready_at = now() + interval '{} hour' where partition_id = {}"
+    late = await sql.fetchval("select id from queen.partitions where name = 'late'")
+    await sql.execute(ready.format(1, late))
+    assert (await pop(engine, 1))[0].partition != "late"
+    await sql.execute(ready.format(-1, late))
+    for _ in range(2, others):
+        if (await pop(engine, 1))[0].partition == "late":
+            break
+    else:
+        pytest.fail("everything else came first")

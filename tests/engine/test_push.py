@@ -192,7 +192,7 @@ async def test_a_held_partition_is_busy_and_holds_up_nobody_else(engine: Engine,
         await other.execute("select queen.push('q', 'held', '{\"n\": 2}')")
         waiting = asyncio.create_task(push(engine, 3, partition="held"))
         for number in range(2, 40):
-            await asyncio.wait_for(push(engine, number, partition="free"), 2)
+            await asyncio.wait_for(push(engine, number, partition="free"), 20)
         assert not waiting.done()
     assert (await asyncio.wait_for(waiting, 10))[0].seq == 3
 
@@ -219,7 +219,7 @@ async def test_a_new_partition_is_not_held_up_by_one_that_is_being_created(
         await other.execute("select queen.push('q', 'unborn', '{\"n\": 1}')")
         waiting = asyncio.create_task(push(engine, 2, partition="unborn"))
         for number in range(5):
-            await asyncio.wait_for(push(engine, number, partition=f"new{number}"), 2)
+            await asyncio.wait_for(push(engine, number, partition=f"new{number}"), 20)
         assert not waiting.done()
     assert (await asyncio.wait_for(waiting, 10))[0].seq == 2
 
@@ -229,7 +229,7 @@ async def test_a_new_queue_is_not_held_up_by_one_that_is_being_created(engine: E
         await other.execute("select queen.push('unborn', 'p', '{\"n\": 1}')")
         waiting = asyncio.create_task(push(engine, 2, queue="unborn"))
         for number in range(5):
-            await asyncio.wait_for(push(engine, number, queue=f"new{number}"), 2)
+            await asyncio.wait_for(push(engine, number, queue=f"new{number}"), 20)
         assert not waiting.done()
     assert (await asyncio.wait_for(waiting, 10))[0].seq == 2
 

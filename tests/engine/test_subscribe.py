@@ -10,7 +10,8 @@ import pytest
 
 from queen.engine import Engine
 from tests.support.clock import Clock
-from tests.support.work import Sql, connect, lane, message, numbers, pop, push
+from tests.support.wait import eventually
+from tests.support.work import WAITS_FOR_A_LOCK, Sql, connect, lane, message, numbers, pop, push
 
 
 async def test_all_starts_at_the_beginning(engine: Engine) -> None:
@@ -87,7 +88,7 @@ async def test_two_first_contacts_that_both_saw_no_group(engine: Engine, databas
         await transaction.start()
         await one.fetchval("select queen.subscribe('q', 'g', 'new', null)")
         second = asyncio.create_task(two.fetchval("select queen.subscribe('q', 'g', 'new', null)"))
-        await asyncio.wait([second], timeout=0.1)
+        await eventually(lambda: one.fetchval(WAITS_FOR_A_LOCK))
         await push(engine, 2)
         await transaction.commit()
         await second

@@ -98,15 +98,13 @@ async def test_without_listen_polling_is_the_truth(database: str, engine: Engine
         waiting = asyncio.create_task(pop(deaf, wait=20))
         await parked(deaf)
         await push(engine, 1)
-        assert numbers(await asyncio.wait_for(waiting, 3)) == [1]
+        assert numbers(await asyncio.wait_for(waiting, WOKEN)) == [1]
 
 
 async def test_an_expiring_lease_needs_no_wake_up(patient: Engine) -> None:
     await push(patient, 1)
     await pop(patient, lease_seconds=1)
-    started = time.monotonic()
-    assert numbers(await asyncio.wait_for(pop(patient, wait=20), 5)) == [1]
-    assert time.monotonic() - started < 3
+    assert numbers(await asyncio.wait_for(pop(patient, wait=20), WOKEN)) == [1]
 
 
 async def test_a_delay_that_passes_needs_no_wake_up(patient: Engine) -> None:
@@ -135,7 +133,7 @@ async def test_a_push_in_flight_is_found_soon_after_its_commit(patient: Engine, 
 async def test_the_wait_ends_when_it_said(engine: Engine) -> None:
     started = time.monotonic()
     assert await pop(engine, wait=0.3) == []
-    assert 0.25 < time.monotonic() - started < 2
+    assert 0.25 < time.monotonic() - started < WOKEN
 
 
 async def test_many_waiters_share_what_comes_first_come_first_served(patient: Engine) -> None:
@@ -148,7 +146,7 @@ async def test_many_waiters_share_what_comes_first_come_first_served(patient: En
     got = [task.result() for task in waiting if task.done()]
     assert sorted(n for batch in got for n in numbers(batch)) == list(range(40))
     await patient.push([message(n, partition=str(n)) for n in range(40, 100)])
-    await asyncio.wait_for(asyncio.gather(*waiting), 5)
+    await asyncio.wait_for(asyncio.gather(*waiting), WOKEN)
 
 
 async def test_a_caller_that_goes_away_leaves_no_lease(engine: Engine, sql: Sql) -> None:
@@ -221,7 +219,7 @@ async def test_a_notification_lost_with_the_connection_costs_a_poll_at_most(engi
     await parked(engine)
     await sql.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'queen-listen'")
     await sql.execute("select queen.push('q', 'p', '{\"n\": 1}')")
-    assert numbers(await asyncio.wait_for(waiting, 5)) == [1]
+    assert numbers(await asyncio.wait_for(waiting, WOKEN)) == [1]
 
 
 async def test_waiting_on_a_queue_with_a_clock_ahead(engine: Engine, clock: Clock) -> None:
@@ -229,7 +227,7 @@ async def test_waiting_on_a_queue_with_a_clock_ahead(engine: Engine, clock: Cloc
     await clock.advance(86_400)
     await push(engine, 1)
     await pop(engine, lease_seconds=1)
-    assert numbers(await asyncio.wait_for(pop(engine, wait=20), 5)) == [1]
+    assert numbers(await asyncio.wait_for(pop(engine, wait=20), WOKEN)) == [1]
 
 
 async def test_asking_a_stopped_engine_again_and_again_lets_others_run(engine: Engine) -> None:
@@ -279,3 +277,24 @@ async def test_many_that_take_single_messages_share_calls(
     done = sum(await asyncio.gather(*(work() for _ in range(64))))
     assert done == (10 if only else 640)
     assert calls["engine/pop"] + calls["engine/ack_leases"] <= (60 if only else 160)
+
+
+async def test_a_wake_up_during_a_look_makes_it_look_again() -> None:
+    """The look may have missed what the wake-up is about, and nothing else tells of it before the next poll."""
+    handed = Message("q", "p", 1, "g", 1, uuid7(), "t", "1", datetime.now(UTC))
+    looks = 0
+
+    async def offer(parked: Sequence[Waiter]) -> Offer:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            waiters.wake()
+            for _ in range(5):  # others run, so that the wake-up finds nobody who waits
+                await asyncio.sleep(0)
+        return Offer(found=[[handed] if looks > 1 else [] for _ in parked], next_in=None, again=False, queue_id=1)
+
+    async def give_back(_: Waiter) -> None:
+        raise AssertionError("nobody went away")
+
+    waiters = Waiters(offer, give_back, lambda: None, lambda: False, poll=600)
+    assert await asyncio.wait_for(waiters.ask(PopRequest(queue="q", wait=300)), WOKEN) == [handed]

@@ -336,3 +336,21 @@ async def test_many_writers_share_a_sync(buffer: Buffer, store: Store, monkeypat
     await asyncio.gather(*(buffer.append([message(number)]) for number in range(200)))
     assert 1 <= len(syncs) < 20
     assert await buffer.drain() == 200
+
+
+async def test_a_push_is_on_disk_before_it_is_answered(
+    buffer: Buffer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: dict[int, int] = {}
+    original = os.fdatasync
+
+    def noted(descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        original(descriptor)
+        synced[found.st_ino] = found.st_size
+
+    monkeypatch.setattr(os, "fdatasync", noted)
+    for number in range(3):
+        await buffer.append([message(number)])
+        (path,) = (tmp_path / "buffer").glob(f"*{SUFFIX}")
+        assert synced.get(path.stat().st_ino) == path.stat().st_size

@@ -26,11 +26,12 @@ pytestmark = pytest.mark.chaos
 
 def kill_under_load(database: str, directory: Path, kills: int, between: int) -> float:
     """Kill and restart the broker while producers push; returns how many messages a second were accepted."""
+    chance = random.Random(kills)
     with run_process(database, directory) as broker:
         started = time.monotonic()
         with Producers(lambda _: broker.url, "orders", count=6) as producers:
             for _ in range(kills):
-                mark = producers.accepted + between + random.randrange(between)
+                mark = producers.accepted + between + chance.randrange(between)
                 wait_for(lambda mark=mark: producers.accepted >= mark, limit=60)  # type: ignore[misc]
                 broker.kill()
                 broker.start()

@@ -20,6 +20,7 @@ import pytest
 from queen import durable
 from queen.server.routes.workflows import ROUTES
 from queen.server.routing import RANKS, Role, Route
+from tests.durable.stores import only_by_notice
 from tests.server.calls import push
 from tests.server.conftest import SECRET
 from tests.server.running import Running, run_broker
@@ -54,10 +55,12 @@ def begin_again(ctx: durable.OrchestrationContext, left: int) -> Any:
 def working(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a broker, beside a worker on the same database that only hears of work by notification."""
     with (
+        pytest.MonkeyPatch.context() as patch,
         postgres.scratch(TEMPLATE) as database,
         run_broker(database, tmp_path_factory.mktemp("broker")) as running,
         durable.PostgresProvider.connect(database) as store,
     ):
+        only_by_notice(patch)
         runtime = durable.Runtime(store)
         runtime.register_activity("say", lambda _ctx, name: f"Hello, {name}!")
         for code in (greet, approve, break_down, begin_again):
@@ -123,10 +126,9 @@ def test_a_workflow_from_start_to_end(http: httpx2.Client) -> None:
 
 
 def test_the_worker_hears_of_it_at_once(http: httpx2.Client) -> None:
-    reach(http, start(http, "greet"), "Completed")
-    begun = time.monotonic()
-    reach(http, start(http, "greet"), "Completed")
-    assert time.monotonic() - begun < 4, "the worker looked only when its own interval of 5 s was over"
+    """Nothing else makes it look: it would wait for longer than this test."""
+    for _ in range(2):
+        reach(http, start(http, "greet"), "Completed")
 
 
 def test_an_event_lets_it_go_on(http: httpx2.Client) -> None:

@@ -89,3 +89,13 @@ def test_a_queue_that_was_cleared_is_a_loss(queues: Queues) -> None:
         queues.rows("select queen.clear_queue('orders')")
         with pytest.raises(SparkError, match="were removed before they were read"):
             follower.poll()
+
+
+def test_the_loss_of_exactly_the_next_message_is_noticed(queues: Queues) -> None:
+    queues.fill("orders", partitions=1, per_partition=5)
+    with ByHorizon(queues, "orders", 100) as follower:
+        follower.poll()
+        queues.push("orders", "p0", "next")
+        remove(queues, "p0", 6)
+        with pytest.raises(SparkError, match="were removed before they were read"):
+            follower.poll()

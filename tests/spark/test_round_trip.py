@@ -30,7 +30,7 @@ def come_to(queues: Queues, batches: int, driver: Process) -> bool:
 
 def relay_with_kills(queues: Queues, directory: Path, partitions: int, each: int) -> None:
     queues.fill("in", partitions, each)
-    chance = random.Random()
+    chance = random.Random(each)
     log = directory / "log"
     command = python(DRIVER, queues.url, directory, "local[2,3]")
     for _ in range(KILLS):

@@ -164,6 +164,42 @@ def test_a_batch_that_was_stored_in_part_is_finished_with_the_rows_it_began_with
     assert queues.rows("select from pg_class where relname like 'spark\\_%%' and relkind = 'r'") == []
 
 
+def stage_of(queues: Queues) -> str:
+    """The table that holds what was staged."""
+    (row,) = queues.rows("select relname from pg_class where relname like 'spark\\_stage\\_%%' and relkind = 'r'")
+    return str(row[0])
+
+
+def test_a_stage_that_lost_rows_is_refused(queues: Queues) -> None:
+    """Another run of the sink may have taken them; what is left is not the batch."""
+    options = sink_options({"url": queues.url, "queue": "out"})
+    rows = pa.table({"partition": ["p0"] * 100, "payload": [str(number) for number in range(100)]})
+    staged = stage(options, "job", iter(rows.to_batches()))
+    queues.connection.execute(f"delete from queen.{stage_of(queues)} where place % 100 = 7")
+    with pytest.raises(SparkError, match="has 99 of 100 rows in its stage") as caught:
+        ingest(options, 0, [staged])
+    assert caught.value.code == "STAGE_LOST"
+    assert queues.contents("out") == {}
+
+
+def test_a_batch_stored_in_part_whose_rest_is_gone_is_refused(queues: Queues) -> None:
+    options = sink_options({"url": queues.url, "queue": "out", "rowsPerTransaction": "10", "ingestParallelism": "1"})
+    rows = pa.table({"partition": ["p0"] * 30, "payload": [str(number) for number in range(30)]})
+    staged = stage(options, "job", iter(rows.to_batches()))
+    queues.connection.execute(
+        """create function queen.fail() returns trigger language plpgsql as $$
+           begin if new.payload = '15' then raise exception 'planted'; end if; return new; end $$;
+           create trigger fail before insert on queen.messages for each row execute function queen.fail()"""
+    )
+    with pytest.raises(SparkError, match="planted"):
+        ingest(options, 0, [staged])
+    queues.connection.execute(f"drop table queen.{stage_of(queues)}")
+    with pytest.raises(SparkError, match=r"was stored in part \(1 of 3\)") as caught:
+        ingest(options, 0, [staged])
+    assert caught.value.code == "STAGE_LOST"
+    assert queues.contents("out") == {"p0": list(range(10))}
+
+
 def test_whoever_pushes_during_a_large_write_waits_for_one_part_only(queues: Queues) -> None:
     """Told by what the push waits for, not by a clock: it gets its place among the rows of the batch."""
     options = sink_options({"url": queues.url, "queue": "out", "rowsPerTransaction": "20", "ingestParallelism": "1"})

@@ -172,3 +172,11 @@ async def test_a_transaction_of_many_pushes_announces_once(database: str, isolat
             "select count(*) from pg_locks where locktype = 'advisory' and objsubid = 2 and pid = pg_backend_pid()"
         )
     assert locks == 1
+
+
+async def test_it_is_on_disk_before_it_is_told(database: str) -> None:
+    """Whatever the caller has set: a position that a crash takes back would be given to another message."""
+    async with connect(database, synchronous_commit="off") as connection, connection.transaction():
+        await connection.fetchval("select queen.push('q', 'a', '1')")
+        await real(connection)
+        assert await connection.fetchval("select current_setting('synchronous_commit')") == "on"

@@ -9,7 +9,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.support.work import Sql, connect
+from tests.support.wait import eventually
+from tests.support.work import WAITS_FOR_A_LOCK, Sql, connect
 
 LANES = [("a", "1"), ("a", "2"), ("b", "1")]
 STORE = """
@@ -158,7 +159,7 @@ async def test_who_waits_looks_and_waits(sql: Sql, database: str) -> None:
         async with other.transaction():
             await other.fetchval("select queen.push('a', '2', '7')")
             waiting = asyncio.create_task(store(sql, LANES, ids, wait=True))
-            await asyncio.wait([waiting], timeout=0.2)
+            await eventually(lambda: other.fetchval(WAITS_FOR_A_LOCK))
             assert not waiting.done()
         assert [row["status"] for row in await waiting] == ["queued"] * 3
 

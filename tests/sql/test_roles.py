@@ -219,6 +219,6 @@ def test_a_caller_cannot_slip_in_objects_of_their_own(trapped: Sql) -> None:
 
 
 def test_without_its_own_search_path_an_entry_point_would_fall_for_it(trapped: Sql, roles: str) -> None:
-    plant(roles, "push", ("\nset search_path = pg_catalog, pg_temp", ""))
+    plant(roles, "an-entry-point-without-its-search-path")
     with pytest.raises(psycopg.errors.RaiseException, match="ran as"):
         trapped.execute("select queen.push('q', 'p', '1')")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from queen.engine import Engine
-from tests.sql.mutation import plant
+from tests.sql.mutation import alter
 from tests.support.wait import eventually
 from tests.support.work import Sql, connect, lane, numbers, pop, push
 
@@ -20,7 +20,7 @@ async def test_a_batch_that_vanishes(
     await engine.register("q", "__QUEUE_MODE__")
     # The pop now stops after it has taken its lanes, before it reads their messages.
     stop = "perform pg_advisory_xact_lock_shared(4711);"
-    plant(database, "pop_lanes", ("    if t.req is null then\n", f"    {stop}\n    if t.req is null then\n"))
+    alter(database, "pop_lanes", "    if t.req is null then\n", f"    {stop}\n    if t.req is null then\n")
     async with connect(database) as gate:
         await gate.execute("select pg_advisory_lock(4711)")
         popping = asyncio.create_task(pop(engine))

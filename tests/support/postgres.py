@@ -86,7 +86,7 @@ class Postgres:
 def name_run() -> None:
     """Give the run a name that its workers inherit."""
     os.environ.setdefault(RUN, str(os.getpid()))
-    os.environ.setdefault(DIRECTORY, str(_roomy() / f"queen-test-{os.environ[RUN]}"))
+    os.environ.setdefault(DIRECTORY, str(roomy() / f"queen-test-{os.environ[RUN]}"))
 
 
 def run_directory() -> Path:
@@ -96,7 +96,7 @@ def run_directory() -> Path:
     return path
 
 
-def _roomy() -> Path:
+def roomy() -> Path:
     """Where there is one, a file system in memory: a database per test is hundreds of files made and removed."""
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK):

@@ -23,6 +23,12 @@ else:
     Sql = asyncpg.Connection
 
 
+# Whether somebody waits for a lock in this database.
+WAITS_FOR_A_LOCK = (
+    "select count(*) > 0 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+)
+
+
 @asynccontextmanager
 async def connect(dsn: str, **settings: str) -> AsyncIterator[Sql]:
     """A connection of the test's own."""

@@ -12,7 +12,7 @@ from queen.durable.messages import ActivityTask
 from queen.durable.model import ActivityKey, LockedTask, TurnCommit
 from queen.durable.provider import Provider
 from tests.durable.conformance.story import LOCK_MS, begin, fetch, raised
-from tests.durable.stores import ManualClock
+from tests.durable.stores import ManualClock, parked
 
 
 def limited(number: int, place: Place, instance: str = "i") -> ActivityTask:
@@ -143,16 +143,15 @@ async def test_a_limit_that_is_changed_counts_from_then_on(provider: Provider) -
     assert ids(await take(provider)) == [3, 4]
 
 
-async def test_who_waits_is_told_and_asks_nobody_meanwhile(provider: Provider) -> None:
+async def test_who_waits_for_a_place_is_told(provider: Provider) -> None:
     one = Place(group="g", concurrency=1)
     for number in (1, 2):
         await provider.enqueue_for_worker(limited(number, one))
     (held,) = await take(provider)
     waiting = asyncio.create_task(provider.fetch_work_items(lock_timeout_ms=LOCK_MS, poll_timeout_ms=20_000, limit=10))
-    await asyncio.sleep(0.3)
-    assert not waiting.done()
+    await parked(provider, 1)
     await provider.ack_work_item(held.token)
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(15):
         assert ids(await waiting) == [2]
 
 

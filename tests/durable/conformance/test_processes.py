@@ -89,13 +89,13 @@ async def test_processes_share_the_work_and_never_an_instance(address: Address, 
 
 @pytest.mark.chaos
 async def test_killed_processes_lose_nothing(address: Address, tmp_path: Path) -> None:
-    held = tmp_path / "held"
+    held, chance = tmp_path / "held", random.Random(15)
     async with await address.open() as provider:
         with racers(address, held, 2, 500) as running:
             for number, instance in enumerate(INSTANCES):
                 await provider.enqueue_for_orchestrator(start(instance))
                 if number % 15 == 14:
-                    victim = random.randrange(2)
+                    victim = chance.randrange(2)
                     said(running[victim])
                     running[victim] = racer(address, held, 500)
             await eventually(lambda: all_completed(provider), limit=40, pause=0.05)

@@ -10,8 +10,9 @@ from queen.durable.provider import ProviderError
 from queen.durable.providers.postgres.connection import Database
 from queen.durable.providers.postgres.provider import PostgresProvider
 from tests.durable.conformance.story import LOCK_MS, begin, completed, fetch, fetch_task, raised, scheduled, start, task
-from tests.durable.stores import Address
+from tests.durable.stores import Address, parked
 from tests.support.wait import eventually
+from tests.support.work import WAITS_FOR_A_LOCK
 
 
 async def sessions(address: Address, action: str = "count(*)") -> int:
@@ -37,9 +38,9 @@ async def test_nothing_is_prepared_behind_a_pooler_and_work_is_still_found(postg
         waiting = asyncio.create_task(
             provider.fetch_orchestration_items(lock_timeout_ms=LOCK_MS, poll_timeout_ms=10_000)
         )
-        await asyncio.sleep(0.05)
+        await parked(provider, 1)
         await other.enqueue_for_orchestrator(start("a"))
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(9):
             assert len(await waiting) == 1
         assert isinstance(provider._database, Database)
         async with provider._database._pool.acquire() as connection:
@@ -118,9 +119,9 @@ async def test_a_listener_that_came_back_looks_at_once(postgres_address: Address
         waiting = asyncio.create_task(
             provider.fetch_orchestration_items(lock_timeout_ms=LOCK_MS, poll_timeout_ms=20_000)
         )
-        await asyncio.sleep(0.05)
+        await parked(provider, 1)
         await other.enqueue_for_orchestrator(start("a"))
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(9):
             assert len(await waiting) == 1
 
 
@@ -214,7 +215,7 @@ async def test_a_sleeping_transaction_on_one_instance_does_not_hold_up_the_other
             items = await provider.fetch_orchestration_items(lock_timeout_ms=LOCK_MS, limit=5)
             assert [item.instance for item in items] == ["b"]
         await other.close()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(9):
             [item] = await provider.fetch_orchestration_items(lock_timeout_ms=LOCK_MS, poll_timeout_ms=10_000)
         assert item.instance == "a"
 
@@ -232,14 +233,14 @@ async def test_an_ack_that_waits_for_somebody_holds_up_nobody_else(postgres_addr
                 "select from queen_durable.mailbox_keys where routing_key = $1 for update", held.instance
             )
             stuck = asyncio.create_task(provider.ack_orchestration_item(held.token, TurnCommit(execution_id=1)))
-            await asyncio.sleep(0.05)
-            async with asyncio.timeout(3):
+            await eventually(lambda: other.fetchval(WAITS_FOR_A_LOCK))
+            async with asyncio.timeout(20):
                 await provider.ack_orchestration_item(free.token, TurnCommit(execution_id=1))
                 await provider.enqueue_for_orchestrator(start("c"))
                 assert (await fetch(provider)).instance == "c"
             assert not stuck.done()
         await other.close()
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(20):
             await stuck
 
 

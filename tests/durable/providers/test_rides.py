@@ -29,13 +29,14 @@ from tests.durable.conformance.story import (
     timer,
     told,
 )
-from tests.durable.stores import Address
+from tests.durable.stores import Address, only_by_notice, parked, signals_of
 
 LONG_MS = 20_000
 
 
 @pytest.fixture
-async def real(address: Address) -> AsyncIterator[Provider]:
+async def real(address: Address, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Provider]:
+    only_by_notice(monkeypatch)
     async with await address.open() as opened:
         yield opened
 
@@ -71,19 +72,23 @@ def tasks(provider: Provider, **more: Any) -> asyncio.Task[Any]:
     return asyncio.create_task(provider.fetch_work_items(lock_timeout_ms=LOCK_MS, poll_timeout_ms=LONG_MS, **more))
 
 
-async def settled(*waiting: asyncio.Task[Any]) -> None:
-    await asyncio.sleep(0.3)
+async def settled(provider: Provider, *waiting: asyncio.Task[Any]) -> None:
+    """They wait, and nothing of before makes them look again: a change of the file is told late, and twice."""
+    looks = -1
+    while looks != (looks := sum(signal.news for signal in signals_of(provider))):
+        await asyncio.sleep(0.3)
+        await parked(provider, len(waiting))
     assert not any(one.done() for one in waiting)
 
 
 async def soon(waiting: Awaitable[Any]) -> Any:
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(15):
         return await waiting
 
 
 async def test_a_step_of_a_workflow_takes_two_calls(real: Provider, calls: list[str]) -> None:
     orchestrations, activities = turns(real, limit=4), tasks(real, limit=4)
-    await settled(orchestrations, activities)
+    await settled(real, orchestrations, activities)
     calls.clear()
     await real.enqueue_for_orchestrator(start("a"))
     [item] = await soon(orchestrations)
@@ -111,7 +116,7 @@ async def test_more_than_the_fetch_can_take_is_left_for_the_next(real: Provider)
     await real.enqueue_for_orchestrator(start("a"))
     item = await fetch(real)
     waiting = tasks(real, limit=2)
-    await settled(waiting)
+    await settled(real, waiting)
     many = TurnCommit(execution_id=1, metadata=told(), worker_items=tuple(task("a", n) for n in range(5)))
     await real.ack_orchestration_item(item.token, many)
     found = await soon(waiting)
@@ -124,7 +129,7 @@ async def test_whoever_waits_for_another_kind_of_work_is_not_forgotten(real: Pro
     await real.enqueue_for_orchestrator(start("a"))
     item = await fetch(real)
     plain, special = tasks(real), tasks(real, tags=TagFilter.only("gpu"))
-    await settled(plain, special)
+    await settled(real, plain, special)
     both = TurnCommit(execution_id=1, metadata=told(), worker_items=(task("a", 2, tag="gpu"), task("a", 3)))
     await real.ack_orchestration_item(item.token, both)
     assert [one.task.activity_id for one in await soon(special)] == [2]
@@ -136,10 +141,10 @@ async def test_a_commit_that_is_refused_leaves_the_fetch_waiting(real: Provider)
     await real.enqueue_for_orchestrator(raised("a"))
     item = await fetch(real)
     waiting = tasks(real)
-    await settled(waiting)
+    await settled(real, waiting)
     bad = TurnCommit(execution_id=1, history_delta=(started("a"),), worker_items=(task("a", 2),))
     assert await refusal(real.ack_orchestration_item(item.token, bad)) == "duplicate_event"
-    await settled(waiting)
+    await settled(real, waiting)
     good = TurnCommit(execution_id=1, worker_items=(task("a", 2),))
     await real.ack_orchestration_item(item.token, good)
     assert len(await soon(waiting)) == 1
@@ -147,10 +152,10 @@ async def test_a_commit_that_is_refused_leaves_the_fetch_waiting(real: Provider)
 
 async def test_a_lost_lock_leaves_the_fetch_waiting(real: Provider) -> None:
     waiting = tasks(real)
-    await settled(waiting)
+    await settled(real, waiting)
     commit = TurnCommit(execution_id=1, metadata=told(), worker_items=(task("a", 2),))
     assert await refusal(real.ack_orchestration_item("nobody's", commit)) == "lock_lost"
-    await settled(waiting)
+    await settled(real, waiting)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
 
@@ -159,7 +164,7 @@ async def test_what_was_fetched_for_someone_who_has_gone_is_given_back(real: Pro
     for number in range(10):
         name = f"i{number}"
         waiting = turns(real)
-        await asyncio.sleep(0.05)
+        await parked(real, 1)
         sending = asyncio.create_task(real.enqueue_for_orchestrator(start(name)))
         await asyncio.sleep(0)
         waiting.cancel()
@@ -173,7 +178,7 @@ async def test_a_commit_whose_caller_has_gone_still_brings_the_fetch(real: Provi
     await real.enqueue_for_orchestrator(start("a"))
     item = await fetch(real)
     waiting = tasks(real)
-    await settled(waiting)
+    await settled(real, waiting)
     commit = TurnCommit(execution_id=1, metadata=told(), worker_items=(task("a", 2),))
     acking = asyncio.create_task(real.ack_orchestration_item(item.token, commit))
     await asyncio.sleep(0)
@@ -200,11 +205,10 @@ async def test_a_timer_in_the_future_costs_no_fetch(real: Provider, calls: list[
     await real.enqueue_for_orchestrator(raised("a"))
     item = await fetch(real)
     waiting = turns(real)
-    await settled(waiting)
+    await settled(real, waiting)
     calls.clear()
     due = real.now_ms() + 400
     await real.ack_orchestration_item(item.token, TurnCommit(execution_id=1, orchestrator_items=(timer("a", due),)))
-    await asyncio.sleep(0.1)
     assert len(calls) == 1
     assert (await soon(waiting))[0].messages == [timer("a", due)]
 
@@ -214,7 +218,7 @@ async def test_high_priority_work_that_waits_is_not_overtaken(real: Provider) ->
     item = await fetch(real)
     await real.enqueue_for_worker(task("z", 1, session_id="elsewhere", priority=5))
     waiting = tasks(real)
-    await settled(waiting)
+    await settled(real, waiting)
     commit = TurnCommit(execution_id=1, metadata=told(), worker_items=(task("a", 2), task("a", 3, priority=9)))
     await real.ack_orchestration_item(item.token, commit)
     assert [one.task.activity_id for one in await soon(waiting)] == [3]
@@ -226,7 +230,7 @@ async def test_what_a_fetch_is_given_while_it_is_cancelled_goes_back(
 ) -> None:
     """A worker that stops at that moment must not leave its locks to others as something to wait for."""
     waiting = turns(real)
-    await settled(waiting)
+    await settled(real, waiting)
     give = Ride.give
 
     def give_and_cancel(self: Ride, found: list[Any], due_ms: int | None) -> bool:
@@ -247,7 +251,7 @@ async def test_who_has_no_code_for_it_is_neither_taken_along_nor_woken(real: Pro
     waiting = {name: tasks(real, names=(name,)) for name in ("a", "b")}
     for number, (name, other) in enumerate([("a", "b"), ("b", "a")], 1):
         await begin(real, f"i{number}")
-        await settled(*waiting.values())
+        await settled(real, *waiting.values())
         wanted = structs.replace(task(f"i{number}", 1), name=name)
         await real.enqueue_for_orchestrator(raised(f"i{number}"))
         item = await fetch(real)
@@ -256,7 +260,7 @@ async def test_who_has_no_code_for_it_is_neither_taken_along_nor_woken(real: Pro
         (got,) = await soon(waiting[name])
         assert got.task.name == name
         assert len(calls) == 1, "the commit carried the fetch of the one who has the code"
-        await settled(waiting[other])
+        await settled(real, waiting[other])
         assert len(calls) == 1, "and the other one slept on"
         waiting[name] = tasks(real, names=(name,))
     for one in waiting.values():

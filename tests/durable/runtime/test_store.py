@@ -257,11 +257,9 @@ UNCLOSED = """
 """
 
 
-@pytest.mark.parametrize("ending", ["run", "loop"])
-@pytest.mark.parametrize("who", ["provider", "worker"])
+# A worker whose loop is thrown away has running tasks, which asyncio itself reports.
+@pytest.mark.parametrize(("who", "ending"), [("provider", "run"), ("provider", "loop"), ("worker", "run")])
 async def test_a_program_that_closes_nothing_ends_without_a_traceback(store_url: str, who: str, ending: str) -> None:
-    if ending == "loop" and who == "worker":
-        pytest.skip("asyncio itself reports tasks that were running when their loop was thrown away")
     program = [sys.executable, "-c", textwrap.dedent(UNCLOSED), store_url, who, ending]
     ended = await asyncio.to_thread(subprocess.run, program, capture_output=True, text=True, timeout=30, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -1,1 +1,0 @@
-"""Defects planted into the code: tests notice them."""
