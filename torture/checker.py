@@ -252,7 +252,7 @@ def _told_done(evidence: Evidence) -> dict[Lane, dict[int, float]]:
 
 
 def _seqs(evidence: Evidence, batch: Batch) -> list[int]:
-    return [evidence.seq_of[batch.lane[0], name][-1] for name in batch.names]
+    return [evidence.seq_of.get((batch.lane[0], name), [0])[-1] for name in batch.names]
 
 
 def _where(evidence: Evidence, lane: Lane) -> str:

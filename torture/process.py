@@ -32,7 +32,7 @@ class Process:
         self.set_clock(0)
         self._environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith(("QUEEN_", "PYTEST"))},
-            "PYTHONPATH": f"{STARTUP}{os.pathsep}{ROOT}",
+            "PYTHONPATH": os.pathsep.join(map(str, (STARTUP, ROOT, ROOT / "src"))),
             "TORTURE_CLOCK": str(self._clock),
             **variables,
         }
