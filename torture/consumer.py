@@ -44,8 +44,8 @@ class Pop(Actor):
         rng = self.rng
         await self.pause(0, 0.03)
         chance = rng.random() if self.running else 1.0
-        if chance < 0.02:
-            await self.pause(2.0, 3.5)  # too slow: the lease runs out under it
+        if chance < 0.04:
+            await self.pause(2.2, 5.0)  # too slow: the lease runs out, and most likely somebody else has it then
         elif chance < 0.05:
             await self.client.nack(found, delay=rng.choice((0.0, 0.1)))
             return
