@@ -16,7 +16,7 @@ from queen.model import NewMessage
 from torture.history import History
 from torture.plan import ActorPlan, Plan, QueuePlan
 
-Phase = Literal["run", "crowded", "drain", "end"]
+Phase = Literal["run", "crowded", "rush", "drain", "end"]
 TROUBLE = (QueenError, OSError, TimeoutError)
 
 
@@ -44,7 +44,7 @@ class Context:
         """Follow the phase of the run, until it ends."""
         while self.phase != "end":
             text = self.phase_file.read_text()
-            if text in ("run", "crowded", "drain", "end"):
+            if text in ("run", "crowded", "rush", "drain", "end"):
                 self.phase = text  # type: ignore[assignment]
             await asyncio.sleep(0.1)
 
@@ -68,7 +68,7 @@ class Actor:
     @property
     def running(self) -> bool:
         """Whether new work is made."""
-        return self.context.phase in ("run", "crowded")
+        return self.context.phase in ("run", "crowded", "rush")
 
     @property
     def consuming(self) -> bool:

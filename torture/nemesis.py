@@ -6,6 +6,8 @@ import asyncio
 import random
 import signal
 from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import asyncpg
 import httpx2
@@ -45,7 +47,7 @@ class Nemesis:
         for process in self._rack.processes.values():
             process.signal(signal.SIGCONT)
             process.set_clock(0)
-        await self._maintenance(on=False)
+        await self._switch(on=False)
 
     async def _act(self, act: Act) -> None:
         await getattr(self, f"_{act.kind}")(act, random.Random(act.seed))
@@ -144,46 +146,55 @@ class Nemesis:
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
             return
 
-    async def _maintenance(self, act: Act | None = None, rng: random.Random | None = None, *, on: bool = True) -> None:
-        """Pushes wait on the disks of the brokers for a while; without an act: switched as told."""
-        if act is None:
-            await self._switch(on=on)
-            return
+    async def _maintenance(self, act: Act, rng: random.Random) -> None:
+        """Pushes wait on the disks of the brokers for a while."""
         async with self._busy["maintenance"]:
             self._note(act)
-            await self._switch(on=True)
-            await asyncio.sleep(act.lasts)
-            await self._switch(on=False)
+            async with self._buffering():
+                await asyncio.sleep(act.lasts)
 
     async def _damage(self, act: Act, rng: random.Random) -> None:
         """Bits flip in a record of the disk buffer while its broker is down."""
         name = f"broker-{act.target}"
         async with self._busy["maintenance"], self._busy[name]:
             self._note(act)
-            await self._switch(on=True)
-            await asyncio.sleep(act.lasts)
-            process = self._rack.processes[name]
-            await asyncio.to_thread(process.kill)
-            self._rack.history.note("damaged", damage(self._rack.buffer(act.target), rng, KEY))
-            process.start()
-            await self._rack.until_serving(act.target)
-            await self._switch(on=False)
+            async with self._buffering():
+                await asyncio.sleep(act.lasts)
+                process = self._rack.processes[name]
+                await asyncio.to_thread(process.kill)
+                self._rack.history.note("damaged", damage(self._rack.buffer(act.target), rng, KEY))
+                process.start()
+                await self._rack.until_serving(act.target)
 
     async def _fill(self, act: Act, rng: random.Random) -> None:
         """The disk buffer is full: pushes are refused until there is room."""
         async with self._busy["maintenance"]:
             self._note(act)
-            await self._switch(on=True)
-            body = {"items": [{"queue": BALLAST, "payload": "x" * 200_000}]}
-            url = f"http://127.0.0.1:{self._rack.ports[act.target]}/api/v1/push"
-            async with httpx2.AsyncClient(timeout=5, trust_env=False) as client:
-                for _ in range(30):
-                    try:
-                        if (await client.post(url, json=body)).status_code == 503:
-                            break
-                    except httpx2.HTTPError:
-                        await asyncio.sleep(0.1)
-            await asyncio.sleep(act.lasts)
+            async with self._buffering():
+                await self._stuff(act.target)
+                await asyncio.sleep(act.lasts)
+
+    async def _stuff(self, broker: str) -> None:
+        body = {"items": [{"queue": BALLAST, "payload": "x" * 200_000}]}
+        url = f"http://127.0.0.1:{self._rack.ports[broker]}/api/v1/push"
+        async with httpx2.AsyncClient(timeout=5, trust_env=False) as client:
+            for _ in range(30):
+                try:
+                    if (await client.post(url, json=body)).status_code == 503:
+                        return
+                except httpx2.HTTPError:
+                    await asyncio.sleep(0.1)
+
+    @asynccontextmanager
+    async def _buffering(self) -> AsyncIterator[None]:
+        """Push maintenance is on within the block, and producers make haste, so that there is something on disk."""
+        phase = self._rack.folder / "phase"
+        await self._switch(on=True)
+        phase.write_text("rush")
+        try:
+            yield
+        finally:
+            phase.write_text("run")
             await self._switch(on=False)
 
     async def _promote(self, act: Act, rng: random.Random) -> None:

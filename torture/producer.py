@@ -31,7 +31,7 @@ class Producer(Actor):
                     break
                 except TROUBLE:
                     await self.pause(0.02, 0.2)
-            await self.pause(0.01, 0.12 * self.context.plan.pace)
+            await self.pause(0.01, 0.02 if self.context.phase == "rush" else 0.12 * self.context.plan.pace)
 
     def _items(self, count: int) -> list[NewMessage]:
         rng = self.rng
