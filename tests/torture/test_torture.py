@@ -24,7 +24,7 @@ CAUGHT_BY = {
 }
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_a_short_run_holds(tmp_path: Path) -> None:
     verdict = await run(draw(1, SECONDS, "short"), tmp_path / "run")
     assert verdict.violations == []
@@ -51,6 +51,6 @@ def test_every_candidate_is_smaller() -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("defect", DEFECTS)
 async def test_a_planted_defect_is_caught_in_one_run(defect: str, tmp_path: Path) -> None:
-    plan = msgspec.structs.replace(draw(11, 60), defect=defect)
+    plan = msgspec.structs.replace(draw(12, 60), defect=defect)
     verdict = await run(plan, tmp_path / "run")
     assert verdict.kinds & CAUGHT_BY[defect], verdict.violations[:5]
