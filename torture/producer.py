@@ -19,7 +19,8 @@ class Producer(Actor):
         """Push until the run ends; what was not accepted by then is nobody's promise."""
         count = 0
         while self.running:
-            await self.room()
+            if not self.queue.quiet:
+                await self.room()
             items = self._items(count)
             count += len(items)
             names = [self.context.name_of(item) for item in items]
@@ -31,6 +32,9 @@ class Producer(Actor):
                     break
                 except TROUBLE:
                     await self.pause(0.02, 0.2)
+            if self.queue.quiet:
+                await self.pause(0.05, 0.4)
+                continue
             await self.pause(0.01, 0.02 if self.context.phase == "rush" else 0.12 * self.context.plan.pace)
 
     def _items(self, count: int) -> list[NewMessage]:
@@ -66,7 +70,6 @@ class Outbox(Actor):
                 continue
             try:
                 while self.running:
-                    await self.room()
                     await self._transact(connection, f"{self.name}-o{count}")
                     count += 1
                     await self.pause(0.05, 0.3)
