@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import secrets
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -23,6 +24,7 @@ SHOWN = 20
 def main() -> int:
     """Run, tell, and shrink what failed; 1 when something was violated."""
     options = _options()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that everything that was started is ended
     if options.plan:
         plan = msgspec.json.decode(options.plan.read_bytes(), type=Plan)
     else:
