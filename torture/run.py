@@ -27,7 +27,7 @@ from torture.workflow import STEPS, journey
 
 # Without any progress; a loaded machine may take its time.
 STUCK = 60.0
-DRAIN_LIMIT = 600.0
+DRAIN_LIMIT = 300.0
 END_LIMIT = 120.0
 
 
