@@ -159,9 +159,12 @@ def run(defects: Sequence[Defect], verdicts: dict[str, Verdict], arguments: argp
             copies = [Copy(place / f"copy-{number}") for number in range(arguments.jobs)]
             runner = Runner(copies, shared, widely=arguments.widely)
             unclean: set[str] = runner.clean(waiting, arguments.jobs) if arguments.clean else set()
-            for test in sorted(unclean):
-                say(f"fails without a defect: {test}")
-            sound = [defect for defect in waiting if not unclean & set(defect.noticed_by)]
+            sound = []
+            for defect in waiting:
+                if failing := [test for test in defect.noticed_by if is_among(test, unclean)]:
+                    verdicts[defect.name] = Verdict("not planted", f"{failing[0]} fails without it, too", 0.0)
+                else:
+                    sound.append(defect)
             judged = {pool.submit(lambda each: runner.judge(each) if time.monotonic() < end else None, each): each
                       for each in sound}  # fmt: skip
             for number, done in enumerate(as_completed(judged), 1):
@@ -172,6 +175,11 @@ def run(defects: Sequence[Defect], verdicts: dict[str, Verdict], arguments: argp
                     remember(verdicts)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def is_among(test: str, failed: set[str]) -> bool:
+    """Whether a test, or it with some parameters, has failed."""
+    return any(name == test or name.startswith(f"{test}[") for name in failed)
 
 
 def summary(defects: Sequence[Defect], verdicts: dict[str, Verdict]) -> bool:
@@ -189,6 +197,11 @@ def summary(defects: Sequence[Defect], verdicts: dict[str, Verdict]) -> bool:
     return bool(judged) and all(verdict.said == "noticed" for verdict in judged.values())
 
 
+def is_over(defects: Sequence[Defect], verdicts: dict[str, Verdict], arguments: argparse.Namespace) -> bool:
+    """Whether everything that was asked for was done; a run with a limit of time does what it can."""
+    return bool(arguments.seconds) or all(defect.name in verdicts for defect in defects)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("names", nargs="*", help="defects to plant; all when none is named")
@@ -203,7 +216,8 @@ def main() -> None:
     arguments = parser.parse_args()
     defects, verdicts = choose(arguments), remembered(again=arguments.again)
     run(defects, verdicts, arguments)
-    sys.exit(not summary(defects, verdicts))
+    noticed = summary(defects, verdicts)
+    sys.exit(not (noticed and is_over(defects, verdicts, arguments)))
 
 
 if __name__ == "__main__":

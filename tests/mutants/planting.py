@@ -33,6 +33,8 @@ KEPT = ROOT / ".mutants"
 ONE_TEST = 100
 ONE_RUN = 280
 TO_END = 30
+# Finding and loading every plugin that is installed takes longer than most tests; these are what single tests need.
+PLUGINS = ("xdist", "pytest_asyncio", "pytest_timeout", "queen.testing.plugin")
 
 
 @dataclass(frozen=True)
@@ -84,12 +86,16 @@ class Copy:
         report.unlink(missing_ok=True)
         command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-n", str(workers), f"--junitxml={report}"]
         command += ["-o", f"cache_dir={KEPT / 'cache'}", "-p", "no:stepwise", f"--timeout={ONE_TEST}"]
-        command += ["--dist", "worksteal", "-m", "not scale and not measure"] if workers else ["-m", "not scale"]
+        alone = {} if workers else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        if workers:
+            command += ["--dist", "worksteal", "-m", "not scale and not measure"]
+        else:
+            command += ["-m", "not scale", *(word for plugin in PLUGINS for word in ("-p", plugin))]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "QUEEN_"))}
         started = subprocess.Popen(
             [*command, *tests],
             cwd=self.path,
-            env={**inherited, "PYTHONPATH": str(self.path / "src"), **environment},
+            env={**inherited, "PYTHONPATH": str(self.path / "src"), **alone, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
