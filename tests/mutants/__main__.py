@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -165,16 +166,25 @@ def run(defects: Sequence[Defect], verdicts: dict[str, Verdict], arguments: argp
                     verdicts[defect.name] = Verdict("not planted", f"{failing[0]} fails without it, too", 0.0)
                 else:
                     sound.append(defect)
-            judged = {pool.submit(lambda each: runner.judge(each) if time.monotonic() < end else None, each): each
-                      for each in sound}  # fmt: skip
-            for number, done in enumerate(as_completed(judged), 1):
-                defect, verdict = judged[done], done.result()
-                if verdict is not None:
-                    verdicts[defect.name] = verdict
-                    say(f"[{number}/{len(sound)}] {verdict.seconds:5.1f} s  {defect.name}: {verdict.said} {verdict.by}")
-                    remember(verdicts)
+            judge = partial(judge_until, runner, end)
+            judged = {pool.submit(judge, defect): defect for defect in sound}
+            try:
+                for number, done in enumerate(as_completed(judged), 1):
+                    defect, verdict = judged[done], done.result()
+                    if verdict is not None:
+                        verdicts[defect.name] = verdict
+                        remember(verdicts)
+                        told = f"{verdict.seconds:5.1f} s  {defect.name}: {verdict.said} {verdict.by}"
+                        say(f"[{number}/{len(sound)}] {told}")
+            finally:
+                pool.shutdown(cancel_futures=True)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def judge_until(runner: Runner, end: float, defect: Defect) -> Verdict | None:
+    """Judge a defect, unless it is too late to begin."""
+    return runner.judge(defect) if time.monotonic() < end else None
 
 
 def is_among(test: str, failed: set[str]) -> bool:
