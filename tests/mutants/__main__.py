@@ -133,10 +133,11 @@ def remembered(*, again: bool) -> dict[str, Verdict]:
 
 
 def remember(verdicts: dict[str, Verdict]) -> None:
-    """Keep what was found so far."""
+    """Keep what was found so far, beside what others have found meanwhile."""
     KEPT.mkdir(exist_ok=True)
-    beside = RESULTS.with_suffix(".new")
-    beside.write_text(json.dumps({name: asdict(verdict) for name, verdict in verdicts.items()}, indent=1))
+    beside = RESULTS.with_suffix(f".{os.getpid()}")
+    known = remembered(again=False) | verdicts
+    beside.write_text(json.dumps({name: asdict(verdict) for name, verdict in known.items()}, indent=1))
     beside.replace(RESULTS)
 
 
