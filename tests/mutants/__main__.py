@@ -25,7 +25,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from tests.mutants.defects import Defect, all_defects
-from tests.mutants.planting import KEPT, Copy
+from tests.mutants.planting import KEPT, Copy, keep_java_quick
 from tests.support import postgres
 from tests.support.tree import ROOT
 
@@ -155,6 +155,7 @@ def run(defects: Sequence[Defect], verdicts: dict[str, Verdict], arguments: argp
         return
     place = Path(tempfile.mkdtemp(prefix="queen-mutants-", dir=postgres.roomy()))
     place.chmod(0o711)
+    keep_java_quick()
     end = time.monotonic() + arguments.seconds if arguments.seconds else float("inf")
     try:
         with server() as shared, ThreadPoolExecutor(arguments.jobs) as pool:

@@ -51,6 +51,13 @@ class Run:
         return any(name == test or name.startswith((f"{test}[", f"{test}::")) for name in self.failed)
 
 
+def keep_java_quick() -> None:
+    """Take over what the tests have made to start Java quickly: to make it again takes longer than most tests."""
+    made, kept = ROOT / ".pytest_cache/d/spark-classes", KEPT / "cache/d/spark-classes"
+    if made.is_dir() and not any(kept.glob("*")):
+        shutil.copytree(made, kept, dirs_exist_ok=True)
+
+
 class Copy:
     """A copy of the project; what it needs to run is that of the original."""
 

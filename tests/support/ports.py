@@ -9,12 +9,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TextIO
 
 # Below those that the system gives to outgoing connections, so that none of these takes one in between.
 FIRST, LAST = 20_000, 32_000
 CLAIMS = Path(tempfile.gettempdir()) / "queen-test-ports"
-_HELD: list[TextIO] = []
+_HELD: list[int] = []
 
 
 def free_port() -> int:
@@ -23,14 +22,14 @@ def free_port() -> int:
     with suppress(PermissionError):
         CLAIMS.chmod(0o777)
     for port in _in_turn():
-        claim = (CLAIMS / str(port)).open("a")
+        claim = os.open(CLAIMS / str(port), os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with socket.socket() as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind(("127.0.0.1", port))
         except OSError:
-            claim.close()
+            os.close(claim)
             continue
         _HELD.append(claim)
         return port
