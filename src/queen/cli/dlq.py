@@ -90,6 +90,7 @@ def redrive(
         if not dry_run and found.matched:
             confirm(f"This pushes {found.matched:,} dead letters again.", yes=yes)
             found = await client.dead_letters.redrive(**chosen)
+            await target.note(client, "redrive", f"{found.redriven:,} dead letters redriven", queue=chosen.get("queue"))
         target.one({"matched": found.matched, "redriven": found.redriven, "dry_run": dry_run})
 
     target.run(work)
@@ -110,6 +111,7 @@ def purge(target: Target, /, *, dry_run: bool, yes: bool, **which: Any) -> None:
         if not dry_run and count:
             confirm(f"This removes {count:,} dead letters for good.", yes=yes)
             count = await client.dead_letters.purge(**chosen)
+            await target.note(client, "purge", f"{count:,} dead letters removed for good", queue=chosen.get("queue"))
         target.one({"purged": 0 if dry_run else count, "matched": count, "dry_run": dry_run})
 
     target.run(work)

@@ -70,6 +70,7 @@ def seek(target: Target, queue: str, group: str, to: str, partition: str | None,
                 yes=yes,
             )
             facts = msgspec.structs.asdict(await client.groups.seek(queue, group, to=where, partition=partition))
+            await target.note(client, "seek", f"{group} stands at {to} of {queue}", queue=queue, target=group, **facts)
         target.one({"queue": queue, "group": group, "dry_run": dry_run, **facts})
 
     target.run(work)
@@ -107,6 +108,8 @@ def rm(target: Target, group: str, queue: str | None, *, yes: bool) -> None:
         lanes = [one for one in found if queue in (None, one.queue)]
         confirm(f"This forgets where {group} is on {len(lanes):,} partitions.", yes=yes)
         count = await client.groups.delete(group, queue=queue)
+        text = f"{group} is forgotten on {queue or 'every queue'}"
+        await target.note(client, "forget", text, queue=queue, target=group, cursors=count)
         target.done(f"{group} forgotten on {count:,} partitions", group=group, partitions=count)
 
     target.run(work)

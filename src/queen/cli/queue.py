@@ -61,7 +61,13 @@ def configure(target: Target, queue: str, options: tuple[str, ...], namespace: s
     `lease_time=5m retry_delay=500ms`.
     """
     given = dict(_option(text) for text in options)
-    made = target.run(lambda client: client.queues.configure(queue, namespace=namespace, task=task, **given))
+
+    async def work(client: Client) -> QueueConfig:
+        made = await client.queues.configure(queue, namespace=namespace, task=task, **given)
+        await target.note(client, "configure", f"{queue} configured: {' '.join(options)}", queue=queue, **given)
+        return made
+
+    made = target.run(work)
     target.one(_shown(made) if target.as_table else msgspec.structs.asdict(made))
 
 
@@ -130,6 +136,7 @@ def pause(target: Target, queue: str) -> None:
     async def work(client: Client) -> None:
         await target.require_queue(client, queue)
         await client.queues.pause(queue)
+        await target.note(client, "pause", f"{queue} is paused", queue=queue)
 
     target.run(work)
     target.done(f"{queue} is paused", queue=queue, paused=True)
@@ -144,6 +151,7 @@ def resume(target: Target, queue: str) -> None:
     async def work(client: Client) -> None:
         await target.require_queue(client, queue)
         await client.queues.resume(queue)
+        await target.note(client, "resume", f"{queue} hands out messages again", queue=queue)
 
     target.run(work)
     target.done(f"{queue} hands out again", queue=queue, paused=False)
@@ -160,6 +168,7 @@ def clear(target: Target, queue: str, *, yes: bool) -> None:
         await target.require_queue(client, queue)
         confirm(f"This removes {await _kept(client, queue):,} messages of {queue}.", yes=yes)
         removed = await client.queues.clear(queue)
+        await target.note(client, "clear", f"{removed:,} messages removed from {queue}", queue=queue, removed=removed)
         target.done(f"{removed:,} messages removed", queue=queue, removed=removed)
 
     target.run(work)
@@ -177,6 +186,7 @@ def rm(target: Target, queue: str, *, yes: bool) -> None:
         kept = await _kept(client, queue)
         confirm(f"This removes the queue {queue} with {kept:,} messages, its groups and dead letters.", yes=yes)
         await client.queues.delete(queue)
+        await target.note(client, "delete-queue", f"{queue} is gone, with everything in it", queue=queue, removed=kept)
         target.done(f"{queue} removed", queue=queue, removed=kept)
 
     target.run(work)

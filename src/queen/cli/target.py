@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import getpass
 import os
+import socket
 from collections.abc import Awaitable, Callable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,7 +18,10 @@ from queen import config
 from queen.cli.output import Output
 from queen.client.client import Client
 from queen.client.connect import connect
-from queen.errors import QueueNotFound
+from queen.client.direct import DirectTransport
+from queen.db.pool import Database
+from queen.engine.audit import Noted, note
+from queen.errors import QueenError, QueueNotFound, SchemaOutdated
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -48,6 +53,11 @@ class Target(Output):
         if queue not in names:
             raise QueueNotFound(f"there is no queue {queue!r}{did_you_mean(queue, names)}")
 
+    async def note(self, client: Client, act: str, text: str, **facts: Any) -> None:
+        """Write an act into the audit log; a broker does that itself for what it is asked to do."""
+        if isinstance(client.transport, DirectTransport):
+            await note_act(client.transport.engine.database, act, text, **facts)
+
     def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Do something with an open client."""
 
@@ -56,6 +66,27 @@ class Target(Output):
                 return await work(client)
 
         return asyncio.run(main())
+
+
+async def note_act(
+    database: Database, act: str, text: str, *, queue: str | None = None, target: str | None = None, **detail: Any
+) -> None:
+    """Write what somebody did at this terminal into the audit log; that is done, so a failure here is only told."""
+    noted = Noted(act=act, text=f"{text} (CLI)", queue=queue, target=target, detail=detail)
+    try:
+        await note(database, operator(), noted)
+    except SchemaOutdated:
+        return  # a store of workflows alone has no such log
+    except QueenError as error:
+        click.echo(f"queen: done, but not in the audit log: {error}", err=True)
+
+
+def operator() -> str:
+    """Who sits at this terminal."""
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (KeyError, OSError):  # a container may know no name for its user
+        return f"{os.getuid()}@{socket.gethostname()}"
 
 
 def targeted(command: Callable[Concatenate[Target, P], T]) -> Callable[P, T]:

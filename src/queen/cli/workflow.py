@@ -20,9 +20,10 @@ import msgspec
 from queen import config
 from queen.cli.given import json_of
 from queen.cli.output import Output
-from queen.cli.target import Suggesting, database_address
+from queen.cli.target import Suggesting, database_address, note_act
 from queen.cli.workflow_http import WorkflowsOverHttp
 from queen.db.embedded import EmbeddedServer
+from queen.db.pool import Database, PoolOptions
 from queen.durable.admin import Begun, WorkflowAdmin, WorkflowSummary
 from queen.durable.branches import keys_before
 from queen.durable.codec import load
@@ -50,12 +51,20 @@ class Store:
         self._schema = schema
         self.as_json = (output or ("table" if sys.stdout.isatty() else "json")) == "json"
 
-    def run(self, work: Callable[[Provider], Awaitable[T]]) -> T:
-        """Open the store itself and do the work, which no broker can do for it."""
+    def run(self, work: Callable[[Provider], Awaitable[T]], noted: tuple[str, str, str] | None = None) -> T:
+        """Open the store itself and do the work, which no broker can do for it.
+
+        `noted` goes into the audit log then: the act, the instance, and what was done in words.
+        """
 
         async def opened(url: str) -> T:
             async with await open_provider(url, schema=self._schema) as provider:
-                return await work(provider)
+                done = await work(provider)
+            if noted is not None and url.startswith("postgres"):
+                act, instance, text = noted
+                async with Database(url, PoolOptions(size=1)) as database:
+                    await note_act(database, act, text, target=instance)
+            return done
 
         url = self._url or database_address(None, self._settings)
         if url and url.startswith("http"):
@@ -64,8 +73,10 @@ class Store:
         with embedded or nullcontext():
             return _explained(opened(url or (embedded.dsn() if embedded else "")))
 
-    def ask(self, work: Callable[[WorkflowAdmin | WorkflowsOverHttp], Awaitable[T]]) -> T:
-        """Do the work on the store, or over the broker that has it."""
+    def ask(
+        self, work: Callable[[WorkflowAdmin | WorkflowsOverHttp], Awaitable[T]], noted: tuple[str, str, str] | None = None
+    ) -> T:
+        """Do the work on the store, or over the broker that has it, which notes it itself."""
 
         async def over(url: str) -> T:
             async with WorkflowsOverHttp.open(url) as workflows:
@@ -74,7 +85,7 @@ class Store:
         url = self._url or self._settings.database_url or os.environ.get("QUEEN_URL") or ""
         if url.startswith("http"):
             return _explained(over(url))
-        return self.run(lambda provider: work(WorkflowAdmin(provider)))
+        return self.run(lambda provider: work(WorkflowAdmin(provider)), noted)
 
 
 def _explained(work: Coroutine[Any, Any, T]) -> T:
@@ -239,7 +250,8 @@ def start(
 @click.pass_obj
 def cancel(store: Store, id: str, reason: str | None, *, force: bool) -> None:  # noqa: A002
     """Ask a workflow to end; it may clean up first."""
-    store.ask(lambda workflows: workflows.cancel(id, reason, force=force))
+    noted = "workflow-cancel", id, f"{id} was asked to end"
+    store.ask(lambda workflows: workflows.cancel(id, reason, force=force), noted)
 
 
 @command.command()
@@ -248,7 +260,8 @@ def cancel(store: Store, id: str, reason: str | None, *, force: bool) -> None:  
 @click.pass_obj
 def retry(store: Store, id: str, version: str | None) -> None:  # noqa: A002
     """Try a parked workflow at once, or run what failed last of a failed or cancelled one again."""
-    _tell(store, store.ask(lambda workflows: workflows.retry(id, version=version)))
+    noted = "workflow-retry", id, f"{id} is tried again"
+    _tell(store, store.ask(lambda workflows: workflows.retry(id, version=version), noted))
 
 
 _FROM = click.option("--from", "step", type=click.IntRange(min=2), help="The number of a step, as `show` has it.")
@@ -264,7 +277,8 @@ def reset(store: Store, id: str, step: int | None, version: str | None, *, yes: 
     """Run a workflow again from a step, or from its start; what was finished before that is not run again."""
     if not yes:
         click.confirm(f"Run {id} again from {'its start' if step is None else f'step {step}'}?", abort=True)
-    _tell(store, store.ask(lambda workflows: workflows.reset(id, from_step=step, version=version)))
+    noted = "workflow-reset", id, f"{id} runs again from {'its start' if step is None else f'step {step}'}"
+    _tell(store, store.ask(lambda workflows: workflows.reset(id, from_step=step, version=version), noted))
 
 
 @command.command()
@@ -275,7 +289,8 @@ def reset(store: Store, id: str, step: int | None, version: str | None, *, yes: 
 @click.pass_obj
 def fork(store: Store, id: str, step: int | None, new_id: str | None, version: str | None) -> None:  # noqa: A002
     """Start another workflow that goes on from a step of this one; without a step, from its last failure."""
-    _tell(store, store.ask(lambda workflows: workflows.fork(id, new_id, from_step=step, version=version)))
+    noted = "workflow-fork", id, f"another workflow goes on from {id}"
+    _tell(store, store.ask(lambda workflows: workflows.fork(id, new_id, from_step=step, version=version), noted))
 
 
 def _tell(store: Store, begun: Begun) -> None:

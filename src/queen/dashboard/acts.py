@@ -6,17 +6,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
 import structlog
 
 from queen import errors
 from queen.dashboard import access, frame
 from queen.dashboard.frame import Visit
+from queen.engine.audit import Noted, note
 from queen.server.auth import Permission
 from queen.server.request import Request
 from queen.server.routing import NotFound, Role
 from queen.server.wire import Response, answer, refuse
-from queen.sql import query
 
 AUDIT: Final = structlog.get_logger("queen.audit")
 _DONE: Final = ((b"hx-retarget", b"#told"), (b"hx-reswap", b"innerHTML"), (b"hx-trigger", b"queen:done"))
@@ -99,7 +98,7 @@ async def acted(request: Request) -> Response:
         visit.require(role, visit.form.get("queue"), permission)
         done = await work(visit)
         if done.noted:
-            await note(visit, name, done)
+            await _note(visit, name, done)
     except errors.QueenError as error:
         if as_json:
             return refuse(error)
@@ -116,18 +115,9 @@ def _form(request: Request) -> dict[str, str]:
     return frame.read_form(request)
 
 
-async def note(visit: Visit, name: str, done: Done) -> None:
-    """Write an act into the audit log, here and in the database."""
+async def _note(visit: Visit, name: str, done: Done) -> None:
     subject = visit.identity.subject or ("anyone" if not visit.request.broker.auth.enabled else visit.identity.role)
-    AUDIT.info(
-        "administrative act", subject=subject, act=name, queue=done.queue, target=done.target, detail=done.detail
-    )
-    await visit.request.engine.database.fetch(
-        query("dashboard/note_act"),
-        subject,
-        name,
-        done.queue,
-        done.target,
-        done.text,
-        msgspec.json.encode(done.detail).decode(),
-    )
+    facts = {"queue": done.queue, "target": done.target, "detail": done.detail}
+    AUDIT.info("administrative act", subject=subject, act=name, **facts)
+    noted = Noted(act=name, text=done.text, queue=done.queue, target=done.target, detail=done.detail)
+    await note(visit.request.engine.database, subject, noted)

@@ -33,6 +33,7 @@ from queen.server.auth import NotAllowed
 from queen.server.broker import Broker
 from queen.server.doorman import Doorman
 from queen.server.limits import BodyTooLarge
+from queen.server.noting import note_act
 from queen.server.request import ClientGone, Request
 from queen.server.routing import MethodNotAllowed, Receive, Route, Router, Send
 from queen.server.wire import Response, refuse
@@ -171,6 +172,8 @@ class App:
             AUDIT.info(
                 "administrative act", subject=request.identity.subject, status=response.status, **_named(request)
             )
+        if route.act is not None and request.changed and response.status < 300:
+            await note_act(route, request)
         return response
 
     def _refused(self, error: Exception, request: Request) -> Response:

@@ -28,6 +28,7 @@ class ClientGone(Exception):
 class Request:
     """One request. `params` are the path's parameters in order, percent-decoded.
 
+    `changed` is False when an act turned out to change nothing, so that there is nothing to note.
     `receive` tells of the rest of the body, if `arrived` is not all of it, and of the caller hanging up.
     """
 
@@ -36,6 +37,7 @@ class Request:
         "arrived",
         "body",
         "broker",
+        "changed",
         "headers",
         "id",
         "identity",
@@ -67,6 +69,7 @@ class Request:
         self.id = b""
         self.params: tuple[str, ...] = ()
         self.identity: Identity = NOBODY
+        self.changed = True
         self._query: dict[str, str] | None = None
 
     @property

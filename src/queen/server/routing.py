@@ -41,7 +41,8 @@ class Route:
     route in `/openapi.json`. `status` is what it answers when all went well, `empty` a second, bodiless
     status it may answer with, `others` the statuses of refusals worth naming. A GET that changes something is not
     `safe`: it is refused to HEAD. Tokens that name queues may use routes with `:queue` in their path if they allow
-    `permission` on it, and those that look at the queues of a request by their `own`; no others.
+    `permission` on it, and those that look at the queues of a request by their `own`; no others. `act` names what a
+    person does by hand with it: it goes into the audit log.
     """
 
     method: Method
@@ -59,6 +60,7 @@ class Route:
     safe: bool = True
     own: bool = False
     permission: Literal["push", "pop", "admin", "read"] | None = None
+    act: str | None = None
 
     @property
     def needs(self) -> Literal["push", "pop", "admin", "read"]:

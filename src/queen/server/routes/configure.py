@@ -97,12 +97,14 @@ async def configure(request: Request) -> Response:
     body: Configure = DECODE(request.body)
     request.identity.require("admin", [body.queue])
     given = body.options or Options()
+    before = None if "\0" in body.queue else await request.engine.queues.queue(body.queue)
     try:
         queue = await request.engine.queues.configure(
             body.queue, _stored(given), namespace=body.namespace, task=body.task
         )
     except errors.InvalidRequest as error:
         raise errors.InvalidRequest(error.field, error.message.replace(error.field, _camel(error.field))) from None
+    request.changed = queue != before  # clients say at each start what they want
     rows = await request.engine.database.fetch(query("server/default_partition"), queue.id)
     return answer(
         Configured(
@@ -141,5 +143,14 @@ def _camel(name: str) -> str:
 
 
 ROUTES = [
-    Route("POST", "/api/v1/configure", configure, body=Configure, answer=Configured, own=True, others=(400,)),
+    Route(
+        "POST",
+        "/api/v1/configure",
+        configure,
+        body=Configure,
+        answer=Configured,
+        own=True,
+        others=(400,),
+        act="configure",
+    ),
 ]

@@ -225,6 +225,7 @@ async def seek(request: Request) -> Response:
         )
     name_of("group", name)
     name_of("queue", queue)
+    request.changed = not body.dry_run
     done = await _seek(request, queue, name, body)
     return answer(_sought(name, queue, body, done))
 
@@ -270,11 +271,31 @@ ROUTES = [
         query=(Query("minLagSeconds", "integer", default=LAG), Query("limit", "integer", default=1000)),
     ),
     Route("GET", _GROUP, group, role="read", answer=dict[str, GroupQueue]),
-    Route("DELETE", _GROUP, forget, role="admin", answer=GroupDeleted, query=_METADATA),
-    Route("POST", f"{_GROUP}/subscription", subscription, body=Subscription, answer=SubscriptionChanged),
-    Route("DELETE", f"{_GROUP}/queues/:queue", forget_queue, role="admin", answer=GroupDeleted, query=_METADATA),
-    Route("POST", f"{_GROUP}/queues/:queue/seek", seek, body=Seek, answer=SeekAnswer, others=(404,)),
+    Route("DELETE", _GROUP, forget, role="admin", answer=GroupDeleted, query=_METADATA, act="forget"),
     Route(
-        "POST", f"{_GROUP}/queues/:queue/partitions/:partition/seek", seek_partition, answer=SeekAnswer, others=(404,)
+        "POST",
+        f"{_GROUP}/subscription",
+        subscription,
+        body=Subscription,
+        answer=SubscriptionChanged,
+        act="subscription",
+    ),
+    Route(
+        "DELETE",
+        f"{_GROUP}/queues/:queue",
+        forget_queue,
+        role="admin",
+        answer=GroupDeleted,
+        query=_METADATA,
+        act="forget",
+    ),
+    Route("POST", f"{_GROUP}/queues/:queue/seek", seek, body=Seek, answer=SeekAnswer, others=(404,), act="seek"),
+    Route(
+        "POST",
+        f"{_GROUP}/queues/:queue/partitions/:partition/seek",
+        seek_partition,
+        answer=SeekAnswer,
+        others=(404,),
+        act="seek",
     ),
 ]

@@ -194,6 +194,7 @@ async def groups(request: Request) -> Response:
 async def redrive(request: Request) -> Response:
     """Push dead letters again: for the group that failed, with `toAll` for every group, or to another queue."""
     body: Redrive = DECODE_REDRIVE(request.body)
+    request.changed = not body.dry_run
     done = await request.engine.dead_letters.redrive(
         _selection(body, request.settings.batch_limit),
         to_queue=body.to_queue,
@@ -208,6 +209,7 @@ async def redrive(request: Request) -> Response:
 async def purge(request: Request) -> Response:
     """Remove dead letters for good."""
     body: Select = DECODE_PURGE(request.body)
+    request.changed = not body.dry_run
     count = await request.engine.dead_letters.purge(
         _selection(body, request.settings.batch_limit), dry_run=body.dry_run
     )
@@ -237,6 +239,6 @@ ROUTES = [
         query=(Query("queue"), Query("consumerGroup"), Query("limit", "integer", default=PAGE)),
     ),
     Route("GET", "/api/v1/dlq/:deadLetterId", dead_letter, role="read", answer=DeadLetterEntry, others=(404,)),
-    Route("POST", "/api/v1/dlq/redrive", redrive, body=Redrive, answer=RedriveResult, others=(429,)),
-    Route("POST", "/api/v1/dlq/purge", purge, role="admin", body=Select, answer=PurgeResult),
+    Route("POST", "/api/v1/dlq/redrive", redrive, body=Redrive, answer=RedriveResult, others=(429,), act="redrive"),
+    Route("POST", "/api/v1/dlq/purge", purge, role="admin", body=Select, answer=PurgeResult, act="purge"),
 ]

@@ -89,7 +89,17 @@ def _pop_state(request: Request) -> PopMaintenance:
 
 ROUTES = [
     Route("GET", "/api/v1/system/maintenance", show, role="admin", answer=Maintenance),
-    Route("POST", "/api/v1/system/maintenance", switch, role="admin", body=Switch, answer=Maintenance),
+    Route(
+        "POST", "/api/v1/system/maintenance", switch, role="admin", body=Switch, answer=Maintenance, act="maintenance"
+    ),
     Route("GET", "/api/v1/system/maintenance/pop", show_pop, role="admin", answer=PopMaintenance),
-    Route("POST", "/api/v1/system/maintenance/pop", switch_pop, role="admin", body=Switch, answer=PopMaintenance),
+    Route(
+        "POST",
+        "/api/v1/system/maintenance/pop",
+        switch_pop,
+        role="admin",
+        body=Switch,
+        answer=PopMaintenance,
+        act="maintenance",
+    ),
 ]

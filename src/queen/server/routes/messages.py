@@ -237,7 +237,7 @@ async def message(request: Request) -> Response:
 
 async def delete(request: Request) -> Response:
     """Remove one message by hand."""
-    existed = await request.engine.delete_message(*_place(request))
+    existed = request.changed = await request.engine.delete_message(*_place(request))
     partition, transaction = request.params
     words = "Message deleted successfully" if existed else "Message not found"
     return answer(MessageDeleted(existed, partition, transaction, words))
@@ -284,8 +284,8 @@ _ONE: Final = "/api/v1/messages/:partitionId/:transactionId"
 ROUTES = [
     Route("GET", "/api/v1/messages", messages, role="read", answer=MessageList, query=(Query("queue"), *FILTERS)),
     Route("GET", _ONE, message, role="read", answer=MessageDetail, others=(404,)),
-    Route("DELETE", _ONE, delete, answer=MessageDeleted),
+    Route("DELETE", _ONE, delete, answer=MessageDeleted, act="delete-message"),
     Route("GET", f"{_ONE}/deliveries", deliveries, role="read", answer=DeliveryList, others=(404,)),
-    Route("POST", f"{_ONE}/retry", retry, answer=MessageRetried, others=(404, 429)),
-    Route("POST", f"{_ONE}/dlq", bury, body=Bury, answer=MessageBuried, others=(404,)),
+    Route("POST", f"{_ONE}/retry", retry, answer=MessageRetried, others=(404, 429), act="retry-message"),
+    Route("POST", f"{_ONE}/dlq", bury, body=Bury, answer=MessageBuried, others=(404,), act="bury"),
 ]

@@ -99,7 +99,9 @@ async def change(request: Request) -> Response:
     if "max_size" in values:
         values["max_queue_size"] = values.pop("max_size")
     namespace, task = values.pop("namespace"), values.pop("task")
-    found = await request.engine.queues.configure(name_of("queue", queue), values, namespace=namespace, task=task)
+    before = await request.engine.queues.queue(name_of("queue", queue))
+    found = await request.engine.queues.configure(queue, values, namespace=namespace, task=task)
+    request.changed = found != before
     return answer(_say(found))
 
 
@@ -115,5 +117,13 @@ def _say(found: QueueConfig) -> QueueOptions:
 ROUTES = [
     Route("GET", "/api/v1/queue-options", explained, role="read", answer=Reference),
     Route("GET", "/api/v1/queues/:queue/options", options, role="read", answer=QueueOptions, others=(404,)),
-    Route("PUT", "/api/v1/queues/:queue/options", change, body=Changes, answer=QueueOptions, others=(400,)),
+    Route(
+        "PUT",
+        "/api/v1/queues/:queue/options",
+        change,
+        body=Changes,
+        answer=QueueOptions,
+        others=(400,),
+        act="configure",
+    ),
 ]

@@ -61,8 +61,10 @@ async def _pause(request: Request, *, paused: bool) -> Response:
 
 
 ROUTES = [
-    Route("DELETE", "/api/v1/resources/queues/:queue", delete, role="admin", answer=QueueDeleted),
-    Route("DELETE", "/api/v1/queues/:queue/clear", clear, role="admin", answer=QueueCleared, others=(404,)),
-    Route("POST", "/api/v1/queues/:queue/pause", pause, answer=QueuePaused, others=(404,)),
-    Route("POST", "/api/v1/queues/:queue/resume", resume, answer=QueuePaused, others=(404,)),
+    Route("DELETE", "/api/v1/resources/queues/:queue", delete, role="admin", answer=QueueDeleted, act="delete-queue"),
+    Route(
+        "DELETE", "/api/v1/queues/:queue/clear", clear, role="admin", answer=QueueCleared, others=(404,), act="clear"
+    ),
+    Route("POST", "/api/v1/queues/:queue/pause", pause, answer=QueuePaused, others=(404,), act="pause"),
+    Route("POST", "/api/v1/queues/:queue/resume", resume, answer=QueuePaused, others=(404,), act="resume"),
 ]

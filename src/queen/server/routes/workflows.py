@@ -272,8 +272,21 @@ ROUTES = [
         others=(404,),
     ),
     Route("POST", "/api/v1/workflows/:id/raise", raise_event, body=Raise, answer=Told, others=(404,)),
-    Route("POST", "/api/v1/workflows/:id/cancel", cancel, body=Cancel, answer=Told, others=(404,)),
-    Route("POST", "/api/v1/workflows/:id/retry", retry, body=Retry, answer=Begun, others=(404, 409)),
-    Route("POST", "/api/v1/workflows/:id/reset", reset, body=Again, answer=Begun, others=(404,)),
-    Route("POST", "/api/v1/workflows/:id/fork", fork, body=Fork, answer=Begun, status=201, others=(404,)),
+    Route(
+        "POST", "/api/v1/workflows/:id/cancel", cancel, body=Cancel, answer=Told, others=(404,), act="workflow-cancel"
+    ),
+    Route(
+        "POST", "/api/v1/workflows/:id/retry", retry, body=Retry, answer=Begun, others=(404, 409), act="workflow-retry"
+    ),
+    Route("POST", "/api/v1/workflows/:id/reset", reset, body=Again, answer=Begun, others=(404,), act="workflow-reset"),
+    Route(
+        "POST",
+        "/api/v1/workflows/:id/fork",
+        fork,
+        body=Fork,
+        answer=Begun,
+        status=201,
+        others=(404,),
+        act="workflow-fork",
+    ),
 ]
