@@ -152,8 +152,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
         ),
     ] = 200
     metrics_retention_days: Annotated[
-        int, _set("Days that statistics, traces and the history of retention are kept.", "METRICS_RETENTION_DAYS", ge=1)
+        int,
+        _set(
+            "Days that statistics, traces and the history of retention are kept; statistics by the hour 35 at least.",
+            "METRICS_RETENTION_DAYS",
+            ge=1,
+        ),
     ] = 90
+    audit_retention_days: Annotated[int, _set("Days that the audit log is kept.", ge=1)] = 365
 
     jwt_enabled: Annotated[bool, _set("Ask every caller for a token.", "JWT_ENABLED")] = False
     jwt_algorithm: Annotated[

@@ -93,27 +93,30 @@ class Jobs:
 
     async def partitions(self) -> Mapping[str, Any]:
         """Remove partitions that have been empty and idle for long."""
-        return await self._until_nothing_is_left("clean_partitions", self._settings.partition_cleanup_days)
+        return {"removed": await self._until_nothing_is_left("clean_partitions", self._settings.partition_cleanup_days)}
 
     async def history(self) -> Mapping[str, Any]:
-        """Remove statistics, traces and the history of retention that are older than they are kept."""
-        return await self._until_nothing_is_left("prune_history", self._settings.metrics_retention_days)
+        """Sum statistics up by the hour; remove them, traces, acts and the history of retention where they are old."""
+        summed = await self._until_nothing_is_left("roll_up_stats")
+        removed = await self._until_nothing_is_left("prune_history", self._settings.metrics_retention_days)
+        forgotten = await self._until_nothing_is_left("prune_audit", self._settings.audit_retention_days)
+        return {"summed": summed, "removed": removed + forgotten}
 
     async def groups(self) -> Mapping[str, Any]:
         """Forget groups that nobody has used for long, where the settings say so."""
         days = self._settings.group_expiry_days
-        return await self._until_nothing_is_left("expire_groups", days) if days else {"removed": 0}
+        return {"removed": await self._until_nothing_is_left("expire_groups", days) if days else 0}
 
-    async def _until_nothing_is_left(self, portion: str, days: int) -> Mapping[str, Any]:
+    async def _until_nothing_is_left(self, portion: str, *args: int) -> int:
         end = _now() + SHARE * _HOURLY
-        removed = 0
+        done = 0
         while _now() < end:
             async with self._turn:
-                count = (await self._database.fetchrow(query(f"services/{portion}"), days))["removed"]
-            removed += count
+                (count,) = await self._database.fetchrow(query(f"services/{portion}"), *args)
+            done += count
             if not count:
                 break
-        return {"removed": removed}
+        return done
 
     async def _in_turns(self, queues: str, portion: str, interval: float) -> tuple[dict[int, int], bool]:
         """One portion of each queue's work in turn, so that none waits for another's to end.
