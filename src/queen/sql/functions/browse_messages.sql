@@ -1,7 +1,8 @@
 -- Promises: a page of messages, newest first by (created_at, partition, seq), that match every filter given (null: any), without their
 --   payloads. p_status pending | processing | completed | dead_letter: completed once every known group has passed it, processing
 --   inside a live lease, dead_letter while a dead letter of it has not been redriven. p_at*: after this place (keyset).
---   Cost: a few look-ups per partition active since p_from, and p_limit messages of at most p_limit of them; never all messages.
+--   Cost: the heads of the partitions, a few look-ups in those that may have one of the newest p_limit messages (with a status: in each
+--   active since p_from), and p_limit messages of at most p_limit of them; never all messages.
 --   Planned for each call: what a filter leaves out need not be looked at.
 -- Locks: nothing.
 create or replace function queen.browse_messages(
@@ -17,7 +18,22 @@ declare
     v_till timestamptz := least(p_to, p_at);
 begin
     return query
-    with lanes as materialized (
+    with active as not materialized (
+        select p.id, p.last_created_at, p.has_skips
+          from queen.queues q
+          join queen.partitions p on p.queue_id = q.id
+         where (p_queue is null or q.name = p_queue) and (p_partition is null or p.name = p_partition)
+           and (p_namespace is null or q.namespace = p_namespace) and (p_task is null or q.task = p_task)
+           and p.next_seq > p.first_seq and p.last_created_at >= p_from and (v_till is null or p.created_at <= v_till)
+    ), chosen as materialized (
+        -- the newest message is as old as the head says, unless it was deleted by hand or lies behind the end of the page
+        (select a.id from active a where a.last_created_at < coalesce(v_till, 'infinity') and not a.has_skips
+          order by a.last_created_at desc, a.id desc limit case when p_status is null then p_limit end)
+         union all
+        select a.id from active a where a.has_skips
+         union all
+        select a.id from active a where v_till is not null and a.last_created_at >= v_till and not a.has_skips
+    ), lanes as materialized (
         select p.id, p.name, p.first_seq, p.next_seq, p.last_created_at, q.name as queue_name, q.namespace, q.task, q.priority,
                coalesce(min(c.last_consumed_seq), 0) as slowest,
                max(c.last_consumed_seq) filter (where c.consumer_group = '__QUEUE_MODE__') as mode_cursor,
@@ -25,15 +41,13 @@ begin
                range_agg(l.range) filter (where c.consumer_group = '__QUEUE_MODE__') as mode_leased,
                range_agg(l.range) as leased,
                max(c.lease_expires_at) filter (where l.range is not null) as expires
-          from queen.queues q
-          join queen.partitions p on p.queue_id = q.id
+          from chosen
+          join queen.partitions p on p.id = chosen.id
+          join queen.queues q on q.id = p.queue_id
           left join queen.partition_consumers c on c.partition_id = p.id
           -- the bounds are in order even where the condition does not hold: it may be looked at last
           left join lateral (select int8range(least(greatest(c.batch_from, c.last_consumed_seq + 1), c.batch_to + 1), c.batch_to + 1) as range
                               where c.lease_id is not null and c.lease_expires_at > v_now and c.batch_to > c.last_consumed_seq) l on true
-         where (p_queue is null or q.name = p_queue) and (p_partition is null or p.name = p_partition)
-           and (p_namespace is null or q.namespace = p_namespace) and (p_task is null or q.task = p_task)
-           and p.next_seq > p.first_seq and p.last_created_at >= p_from and (v_till is null or p.created_at <= v_till)
          group by p.id, q.id
     ), bounds as (
         select l.*,

@@ -1,0 +1,1 @@
+alter table queen.dead_letter_queue drop column error_kind;

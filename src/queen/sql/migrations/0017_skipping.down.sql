@@ -1,0 +1,1 @@
+drop index queen.partitions_with_skips;
