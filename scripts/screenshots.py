@@ -1,4 +1,7 @@
-"""Pictures of every page of the dashboard, light, dark and narrow: a demo is started for them."""
+"""Pictures of every page of the dashboard, light, dark and narrow: of a demo with pipelines run and a move begun.
+
+`screenshots.py FOLDER` writes them elsewhere, whole pages instead of windows: to look at.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import psycopg
 from playwright.sync_api import Page, sync_playwright
+
+from queen.db.embedded import EmbeddedServer
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images" / "dashboard"
 VIEWS: dict[str, dict[str, Any]] = {
@@ -21,19 +27,22 @@ VIEWS: dict[str, dict[str, Any]] = {
     "narrow": {"viewport": {"width": 375, "height": 800}, "color_scheme": "light"},
 }
 OURS = {"x-queen-dashboard": "1"}
-SETTLED = 75
+QUEEN = [sys.executable, "-m", "queen"]
+TALL = {"overview": 1130}
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="queen-", ignore_cleanup_errors=True) as folder:
         port = free_port()
         address = f"http://127.0.0.1:{port}"
-        command = [sys.executable, "-m", "queen", "serve", "--demo", "--data-dir", folder, "--port", str(port)]
+        command = [*QUEEN, "serve", "--demo", "--data-dir", folder, "--port", str(port)]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as broker:
             try:
                 with httpx2.Client(base_url=address, timeout=30) as client:
-                    pages = prepare(client)
+                    pages = prepare(client, folder)
                 take(address, pages)
+                move(folder)
+                take(address, {"transfer": "transfer"})
             finally:
                 broker.terminate()
                 broker.wait(60)
@@ -45,13 +54,14 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def prepare(client: httpx2.Client) -> dict[str, str]:
+def prepare(client: httpx2.Client, folder: str) -> dict[str, str]:
     """Wait for the shop to be busy, plant what an operator meets, and name the pages."""
     wait_for(client, lambda: client.get("/health").status_code == 200)
     wait_for(client, lambda: page_of(client, "/")["queueCount"] >= 4)
     wait_for(client, lambda: page_of(client, "/workflows")["workflows"])
     plant(client)
-    time.sleep(SETTLED)  # charts need a minute of live traffic
+    lake = ["--lake", f"{folder}/lake", "--data-dir", folder, "--master", "local[2]"]
+    subprocess.run([*QUEEN, "pipeline", "run", "all", "--once", *lake], check=True, timeout=600)
     dead = page_of(client, "/dead-letters")["deadLetters"][0]
     traces = page_of(client, "/traces")["recent"]
     trace = max(traces, key=lambda each: each["messages"])
@@ -64,9 +74,20 @@ def prepare(client: httpx2.Client) -> dict[str, str]:
         "group": "group?queue=orders&name=analytics", "dead-letters": "dead-letters",
         "dead-letter": f"dead-letter?id={dead['id']}", "traces": "traces", "trace": f"trace?id={trace['id']}",
         "workflows": "workflows", "workflow": f"workflow?id={workflow['id']}", "schedules": "schedules",
-        "pipelines": "pipelines", "system": "system", "postgres": "system?tab=postgres",
+        "pipelines": "pipelines", "pipeline": "pipeline?name=rollups", "skew": "pipeline?name=skew",
+        "triage": "pipeline?name=triage", "system": "system", "postgres": "system?tab=postgres",
         "settings": "system?tab=settings", "audit": "system?tab=audit",
     }  # fmt: skip
+
+
+def move(folder: str) -> None:
+    """A small system of an earlier schema, copied into the demo and compared."""
+    with EmbeddedServer.start(Path(folder)) as server:
+        with psycopg.connect(server.dsn("postgres"), autocommit=True) as connection:
+            connection.execute("create database earlier")
+        ends = ["--source", server.dsn("earlier"), "--target", server.dsn()]
+        for step in (["generate", "--seed", "pictures"], ["copy"], ["follow", "--seconds", "3"], ["verify"]):
+            subprocess.run([*QUEEN, "migrate", "from-v3", *ends, *step], check=False, timeout=120)
 
 
 def plant(client: httpx2.Client) -> None:
@@ -106,23 +127,26 @@ def wait_for(client: httpx2.Client, condition: Any, limit: float = 120) -> None:
 
 
 def take(address: str, pages: dict[str, str]) -> None:
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for view, options in VIEWS.items():
             context = browser.new_context(base_url=address, **options)
             window = context.new_page()
             for name, path in pages.items():
-                shoot(window, f"/{path}", FOLDER / f"{name}-{view}.png")
+                width, height = options["viewport"]["width"], options["viewport"]["height"]
+                window.set_viewport_size({"width": width, "height": TALL.get(name, height) if width > 400 else height})
+                shoot(window, f"/{path}", folder / f"{name}-{view}.png", whole=folder != FOLDER)
             context.close()
         browser.close()
 
 
-def shoot(window: Page, path: str, file: Path) -> None:
+def shoot(window: Page, path: str, file: Path, *, whole: bool) -> None:
     window.goto(path)
     window.locator("#live[data-state=on]").wait_for(timeout=20_000)
     window.wait_for_timeout(700)
-    window.screenshot(path=file)
+    window.screenshot(path=file, full_page=whole)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
+from queen.server.broker import Broker
 from tests.dashboard.filling import Filled, fill
 from tests.server.running import run_broker
 from tests.support.postgres import TEMPLATE, Postgres
@@ -26,6 +27,7 @@ class Shop:
     url: str
     database: str
     filled: Filled
+    broker: Broker
 
     def pages(self) -> list[str]:
         """Every page there is."""
@@ -34,8 +36,8 @@ class Shop:
             "queue?name=payments&tab=audit", "heat?name=payments", "messages", self.filled.message, "groups",
             "group?queue=orders&name=analytics", "dead-letters", f"dead-letter?id={self.filled.dead_letter}", "traces",
             f"trace?id={self.filled.trace}", "workflows", "workflow?id=checkout+fails", "schedules", "pipelines",
-            "pipeline?name=rollups", "transfer", "system", "system?tab=postgres", "system?tab=settings",
-            "system?tab=audit",
+            "pipeline?name=rollups", "pipeline?name=skew", "transfer", "system", "system?tab=postgres",
+            "system?tab=settings", "system?tab=audit",
         ]  # fmt: skip
 
 
@@ -48,7 +50,7 @@ def shop(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         run_broker(database, tmp_path_factory.mktemp("dashboard")) as running,
     ):
         filled = aside.submit(asyncio.run, fill(database)).result(100)
-        yield Shop(running.url, database, filled)
+        yield Shop(running.url, database, filled, running.server.broker)
 
 
 @pytest.fixture

@@ -78,7 +78,8 @@ async def fill(database: str) -> Filled:
             await _hostile(engine, text)
         await _stuck(engine)
     await _workflows(database)
-    _pipeline(database)
+    _pipelines(database)
+    _parked(database)
     with psycopg.connect(database) as connection:
         dead = connection.execute("select min(id) from queen.dead_letter_queue").fetchone()
         found = connection.execute(
@@ -130,6 +131,11 @@ async def _stuck(engine: Engine) -> None:
             "update queen.messages set created_at = created_at - interval '3 hours' where partition_id = $1",
             popped.partition_id,
         )
+        await connection.fetch(
+            "update queen.partitions set oldest_at = oldest_at - interval '3 hours',"
+            " last_created_at = last_created_at - interval '3 hours' where id = $1",
+            popped.partition_id,
+        )
 
 
 async def _workflows(database: str) -> None:
@@ -148,19 +154,58 @@ async def _workflows(database: str) -> None:
         await eventually(Schedules(provider).list, within=60)
 
 
-def _pipeline(database: str) -> None:
+def _pipelines(database: str) -> None:
+    """Runs with results of every shape, a lake, and what was summed up by the hour."""
+    lake = uuid4()
+    hot = [{"queue": text, "partition": text, "messages": 100 * number, "share": number / 10}
+           for number, text in enumerate(CORPUS)]  # fmt: skip
+    heat = [{"queue": "orders", "partitions": [*CORPUS[:2], "customer-1"], "slot_seconds": 3600.0,
+             "counts": [[slot * lane for slot in range(24)] for lane in range(3)]}]  # fmt: skip
+    clusters = [{"queue": "payments", "error": text, "count": 7, "trend": "rising", "slots": [0, 1, 2, 4]}
+                for text in CORPUS]  # fmt: skip
     with psycopg.connect(database) as connection:
-        run = uuid4()
-        connection.execute(
-            "insert into queen.pipeline_runs (id, pipeline, state, lake, master, rows, lag, figures, progress,"
-            " options, versions, started_at, finished_at, heartbeat_at)"
-            " values (%s, 'rollups', 'done', 'lake', 'local[2]', 1234, 0, '{}', '{\"stage\": 3}', '{}', '{}',"
-            " now() - interval '1 minute', now(), now())",
-            (run,),
-        )
-        for number, text in enumerate(CORPUS):
+        for pipeline, figures, results in (
+            ("rollups", {}, {"queues": [{"queue": "orders", "messages_in": 700, "wait_p95_ms": 1234.5}]}),
+            ("skew", {}, {"hot_partitions": hot, "heat": heat}),
+            ("triage", {}, {"clusters": clusters}),
+            ("archive", {"lake": str(lake), "files": 3, "bytes": 1_234_567, "kept": 2500}, {}),
+        ):
+            run = uuid4()
             connection.execute(
-                "insert into queen.pipeline_results (run_id, pipeline, kind, key, value)"
-                " values (%s, 'rollups', 'skew', %s, %s)",
-                (run, str(number), json.dumps({"queue": text, "messages": 100 * number})),
+                "insert into queen.pipeline_runs (id, pipeline, state, lake, master, rows, lag, figures, progress,"
+                " started_at, finished_at, heartbeat_at) values (%s, %s, 'done', 'lake', 'local[2]', 1234, 0, %s,"
+                ' \'{"step": "summing up", "done": 2, "total": 2}\', now() - interval \'1 minute\', now(), now())',
+                (run, pipeline, json.dumps(figures)),
             )
+            for kind, rows in results.items():
+                for number, row in enumerate(rows):
+                    connection.execute(
+                        "insert into queen.pipeline_results (run_id, pipeline, kind, key, value)"
+                        " values (%s, %s, %s, %s, %s)",
+                        (run, pipeline, kind, str(number), json.dumps(row)),
+                    )
+        connection.execute(
+            "insert into queen.archive_positions (lake, source, place, pos, until, updated_at)"
+            " values (%s, 'messages', 'host:/data/lake', 100, null, now() - interval '3 minutes')",
+            (lake,),
+        )
+        connection.execute(
+            "insert into queen.rollups (queue, grain, bucket, messages_in, messages_out, wait_p95_ms, lag)"
+            " select 'orders', 'hour', date_trunc('hour', now()) - n * interval '1 hour', 100 + n, 90, 250.0 * n, n"
+            " from generate_series(0, 47) n"
+        )
+
+
+def _parked(database: str) -> None:
+    """A workflow whose code does not fit what it has done, as a worker leaves it."""
+    with psycopg.connect(database) as connection:
+        connection.execute(
+            "insert into queen_durable.instances (instance, name, version, current_execution_id, created_at,"
+            " updated_at) select 'checkout parked', 'checkout', '1.0.0', 1, t.ms, t.ms"
+            " from (select (extract(epoch from now()) * 1000)::bigint - 7200000 as ms) t"
+        )
+        connection.execute(
+            "insert into queen_durable.executions (instance, execution_id, status, output, started_at)"
+            " select instance, 1, 'Parked', 'step 2 was charge, the code says ship', created_at"
+            " from queen_durable.instances where instance = 'checkout parked'"
+        )

@@ -263,5 +263,40 @@ def test_steering_a_workflow(operator: Operator, api: httpx2.Client) -> None:
     operator.start("/schedules")
     operator.click("Run now")
     operator.told("night runs now")
+    operator.click("Pause")
+    operator.told("night is paused")
+    operator.click("Undo")
+    operator.told("night goes on with its next time")
     acts = [each["act"] for each in page_of(api, "/system?tab=audit")["acts"]]
     assert {"workflow-raise", "workflow-fork", "workflow-cancel", "workflow-retry", "schedule"} <= set(acts)
+
+
+@pytest.mark.parametrize(("mode", "button", "on", "off"), [
+    ("push", "Pushes to disk…", "Pushes go to the disk buffer", "Pushes go to the database"),
+    ("pop", "Pops off…", "Pops are switched off", "Pops are handed out again"),
+])  # fmt: skip
+def test_maintenance_is_switched_on_and_off(
+    operator: Operator, api: httpx2.Client, mode: str, button: str, on: str, off: str
+) -> None:
+    operator.start("/system")
+    operator.click(button)
+    operator.click("Switch on", within=operator.dialog)
+    operator.told(on)
+    assert page_of(api, "/system")["process"][f"{mode}Maintenance"] is True
+    operator.click("Undo")
+    operator.told(off)
+    assert page_of(api, "/system")["process"][f"{mode}Maintenance"] is False
+    acts = [(each["act"], each["target"]) for each in page_of(api, "/system?tab=audit")["acts"][:2]]
+    assert acts == [("maintenance", mode)] * 2
+
+
+def test_what_was_pushed_again_is_taken_back(operator: Operator, api: httpx2.Client) -> None:
+    push(api, "act.again", {"n": 1}, transactionId="first")
+    operator.start("/messages?queue=act.again")
+    operator.follow("act.again / Default")
+    operator.click("Push again…")
+    operator.click("Push again", within=operator.dialog)
+    operator.told("as message 2")
+    operator.click("Undo")
+    operator.told("Message 2 of act.again / Default is deleted")
+    assert page_of(api, "/queue?name=act.again")["kept"] == 1

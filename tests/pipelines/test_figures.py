@@ -27,7 +27,7 @@ from tests.support.postgres import TEMPLATE, Postgres
 
 SIZES = [20_000, pytest.param(200_000, marks=[pytest.mark.scale, pytest.mark.timeout(1800)])]
 SMALL = ["--conf", "spark.executor.memory=600m", "--conf", "spark.driver.memory=800m"]
-VARYING = ("run", "commit", "files", "swept", "path", "bytes")
+VARYING = ("run", "commit", "files", "swept", "path", "bytes", "lake")
 """Which run it was, how its rows are cut into files, where its page is, and how long with the time it was written."""
 ROLLUPS = "select * from queen.rollups order by queue, grain, bucket, partition, consumer_group"
 LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1"}

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from markupsafe import Markup
+from msgspec import field
 
 from queen import errors
 from queen.dashboard.look import Minute, Sample
@@ -21,12 +22,14 @@ RANGES: Final[Mapping[str, tuple[str, float, int]]] = {
     "7d": ("7 d", 7 * 86_400, 7200),
     "30d": ("30 d", 30 * 86_400, 21_600),
 }
+BY_MINUTE: Final = 2 * 86_400
+MARKS: Final = 30
 SPARK_WIDTH: Final = 96
 SPARK_HEIGHT: Final = 22
 
 
 class Series(Wire, kw_only=True):
-    """Points on one time axis (seconds since 1970); null where nothing was collected."""
+    """Points on one time axis (seconds since 1970), null where nothing was collected; and what people did meanwhile."""
 
     at: list[int]
     pushed: list[float | None]
@@ -34,6 +37,7 @@ class Series(Wire, kw_only=True):
     failed: list[float | None]
     waiting: list[float | None]
     oldest: list[float | None]
+    marks: list[tuple[int, str]] = field(default_factory=list)
 
 
 def wanted_range(given: str | None) -> str:
@@ -95,9 +99,21 @@ def spark(minutes: Sequence[Minute], now: datetime) -> Markup:
         x, y = place * SPARK_WIDTH / 59, 1 + (SPARK_HEIGHT - 2) * (1 - value / most)
         path.append(f"{'M' if pen_up else 'L'}{x:.1f} {y:.1f}")
         pen_up = False
+    return _drawn("".join(path))
+
+
+def line(values: Sequence[float]) -> Markup:
+    """Numbers as a line small enough for a row."""
+    most = max(values, default=0) or 1
+    step = SPARK_WIDTH / max(len(values) - 1, 1)
+    points = [f"{place * step:.1f} {1 + (SPARK_HEIGHT - 2) * (1 - v / most):.1f}" for place, v in enumerate(values)]
+    return _drawn("M" + "L".join(points) if points else "")
+
+
+def _drawn(path: str) -> Markup:
     return Markup(
         '<svg class="spark" viewBox="0 0 {w} {h}" width="{w}" height="{h}" aria-hidden="true"><path d="{d}"/></svg>'
-    ).format(w=SPARK_WIDTH, h=SPARK_HEIGHT, d="".join(path))
+    ).format(w=SPARK_WIDTH, h=SPARK_HEIGHT, d=path)
 
 
 def now_of(look_now: datetime | None) -> datetime:

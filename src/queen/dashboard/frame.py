@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from queen import errors
 from queen.dashboard import access, words
-from queen.dashboard.look import Look, Looker
+from queen.dashboard.look import OLD, Look, Looker
 from queen.dashboard.problems import Problem, find_problems
 from queen.server.auth import Identity, NotAllowed, NotAuthenticated, Permission
 from queen.server.request import Request
@@ -49,6 +49,7 @@ class Head(Wire, kw_only=True):
     problem: str | None = None
     subject: str | None = None
     role: str = "admin"
+    age: float | None = None
 
 
 @dataclass(slots=True)
@@ -189,6 +190,7 @@ def _head(visit: Visit) -> Head:
         healthy=broker.watch.up and visit.look.problem is None,
         problem=broker.watch.problem or visit.look.problem,
         subject=visit.identity.subject,
+        age=visit.look.age if visit.look.now is not None and visit.look.age > OLD else None,
         role=visit.identity.role if visit.identity.queues is None else "single queues",
     )
 

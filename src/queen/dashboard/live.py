@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from queen import errors
 from queen.dashboard import access
-from queen.dashboard.look import Look
+from queen.dashboard.look import OLD, Look
 from queen.server.request import Request
 from queen.server.routing import Receive, Send
 
@@ -78,7 +78,8 @@ def _sign(look: Look, *, up: bool) -> int:
     """A number that differs when a page may look different."""
     queues = tuple((q.id, q.waiting, q.processing, q.pushed, q.dead_letters, q.paused) for q in look.queues.values())
     groups = tuple((g.queue_id, g.consumer_group, g.consumed, g.failed, g.leases) for g in look.groups)
-    return hash((queues, groups, len(look.late), look.problem, up))
+    rest = len(look.late), len(look.parked), look.newest_act, look.problem, look.age > OLD, up
+    return hash((queues, groups, rest))
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -1,7 +1,8 @@
 """One look at everything, shared by all pages: no page counts what needs a pass over all partitions.
 
 A look is taken when a page asks for one and the last is not fresh. One that took long stays fresh for longer, so that
-at most a tenth of one connection's time goes into looking, whoever watches and however many.
+at most a tenth of one connection's time goes into looking, whoever watches and however many. A page does not wait for
+a look that takes long, unless there is none yet or something was just changed: it shows the last one and its age.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ PAGE_LIMIT: Final = "2s"
 _FRESH: Final = 0.5
 _SHARE: Final = 10
 _QUICK: Final = 0.05
-_OLD: Final = 60.0
+_AFTER_ACT: Final = 3.0
+OLD: Final = 60.0
+PARKED_SHOWN: Final = 100
 _SAMPLES: Final = 400
 _CACHED: Final = 100
 
@@ -131,9 +134,19 @@ class Sample(Struct, frozen=True):
     failed: int
 
 
+class ParkedLook(Struct, frozen=True, kw_only=True):
+    """A workflow that waits for people."""
+
+    instance: str
+    name: str
+    updated_at: int
+    output: str | None
+
+
 class Look(Struct, frozen=True, kw_only=True):
     """Everything at one moment; `problem` says why there is nothing newer."""
 
+    began: float = 0.0
     at: float = 0.0
     cost: float = 0.0
     now: datetime | None = None
@@ -144,8 +157,15 @@ class Look(Struct, frozen=True, kw_only=True):
     pace: dict[int, list[Minute]] = {}
     late: list[dict[str, Any]] = []
     oldest_transaction: dict[str, Any] | None = None
-    replica_lag: float | None = None
+    replicas: list[dict[str, Any]] = []
+    parked: list[ParkedLook] = []
+    newest_act: int = 0
     problem: str | None = None
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was taken."""
+        return time.monotonic() - self.at
 
     def queue(self, name: str) -> QueueLook | None:
         """The queue of a name."""
@@ -168,6 +188,7 @@ class Looker:
         self._database = database
         self._look = Look()
         self._taking: asyncio.Task[None] | None = None
+        self._changed = 0.0
         self.samples: deque[Sample] = deque(maxlen=_SAMPLES)
         self.rendered: dict[tuple[bytes, ...], tuple[float, Response]] = {}
         self.watchers = 0
@@ -175,18 +196,22 @@ class Looker:
 
     async def latest(self) -> Look:
         """The look to show: a fresh one, unless taking it takes long and the last is not old."""
-        age = time.monotonic() - self._look.at
-        if self._look.now is not None and age < max(_FRESH, self._look.cost * _SHARE):
-            return self._look
-        if self._taking is None:
-            self._taking = asyncio.create_task(self._take(), name="queen-look")
-        if self._look.cost < _QUICK or age > _OLD:
-            await asyncio.shield(self._taking)
-        return self._look
+        deadline = time.monotonic() + _AFTER_ACT
+        while True:
+            look, behind = self._look, self._look.began < self._changed
+            if look.now is not None and not behind and look.age < max(_FRESH, look.cost * _SHARE):
+                return look
+            taking = self._taking = self._taking or asyncio.create_task(self._take(), name="queen-look")
+            if look.now is None:
+                await asyncio.shield(taking)
+            elif behind or look.cost < _QUICK:
+                await asyncio.wait((taking,), timeout=max(deadline - time.monotonic(), 0.0))
+            if self._look.began >= self._changed or self._look.problem is not None or time.monotonic() >= deadline:
+                return self._look
 
     def outdate(self) -> None:
         """Something was changed: the next page wants to see it."""
-        self._look = msgspec.structs.replace(self._look, at=0.0)
+        self._changed = time.monotonic()
         self.rendered.clear()
         self._cached.clear()
 
@@ -227,18 +252,19 @@ class Looker:
     async def _take(self) -> None:
         began = time.monotonic()
         try:
-            queues, groups, stuck, found, pace, health = await self.fetch_all(
+            queues, groups, stuck, found, pace, parked, health = await self.fetch_all(
                 ("look_queues",),
                 ("look_groups",),
                 ("look_stuck", STUCK_AFTER, STUCK_SHOWN),
                 ("look_errors", ERRORS_READ),
                 ("look_pace", PACE_MINUTES),
+                ("parked", PARKED_SHOWN),
                 ("look_health",),
                 limit=LIMIT,
             )
         except (errors.QueenError, OSError, TimeoutError) as error:
             problem = str(error) or "the database did not answer in time"
-            self._look = msgspec.structs.replace(self._look, at=time.monotonic(), problem=problem)
+            self._look = msgspec.structs.replace(self._look, began=began, at=time.monotonic(), problem=problem)
             return
         finally:
             self._taking = None
@@ -247,6 +273,7 @@ class Looker:
         for row in pace:
             minutes.setdefault(row["queue_id"], []).append(_read(Minute, row))
         self._look = Look(
+            began=began,
             at=ended,
             cost=ended - began,
             now=datetime.now().astimezone(),
@@ -257,7 +284,9 @@ class Looker:
             pace=minutes,
             late=msgspec.json.decode(health[0]["late"]),
             oldest_transaction=msgspec.json.decode(health[0]["oldest_transaction"] or "null"),
-            replica_lag=health[0]["replica_lag"],
+            replicas=msgspec.json.decode(health[0]["replicas"]),
+            parked=[_read(ParkedLook, row) for row in parked],
+            newest_act=health[0]["newest_act"] or 0,
         )
         self._sample()
 

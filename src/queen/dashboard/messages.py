@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from queen import errors
 from queen.dashboard import charts
-from queen.dashboard.acts import Done, act, ask
+from queen.dashboard.acts import Done, Undo, act, ask
 from queen.dashboard.frame import Visit, page
 from queen.dashboard.queues import host_of
 from queen.dashboard.words import fine_span, group_name, url
@@ -256,7 +256,7 @@ async def message(visit: Visit) -> Message:
         encrypted=found.is_encrypted,
         broken=found.broken,
         parent_id=found.parent_id,
-        tracks=_tracks(found, deliveries, end, total),
+        tracks=_tracks(found, deliveries, end, total, {row["consumer_group"] for row in dead}),
         steps=steps,
         dead_letters=[DeadEntry(**{name: row[name] for name in DeadEntry.__struct_fields__}) for row in dead],
         total_seconds=total,
@@ -299,7 +299,7 @@ def _steps(found: Detail, deliveries: list[Delivery], events: list[Trace], dead:
     return sorted(steps, key=lambda step: step.at)
 
 
-def _tracks(found: Detail, deliveries: list[Delivery], end: datetime, total: float) -> list[Track]:
+def _tracks(found: Detail, deliveries: list[Delivery], end: datetime, total: float, given_up: set[str]) -> list[Track]:
     """What each group did, as stretches of the whole: waiting in between, working inside."""
     start = found.listed.created_at
     tracks = []
@@ -316,6 +316,7 @@ def _tracks(found: Detail, deliveries: list[Delivery], end: datetime, total: flo
         if not group.consumed:
             stations.append(_station(start, total, at, end, "wait", "waits"))
         state = "done" if group.consumed else "in work" if group.lease_expires_at else "waiting"
+        state = "dead letter" if group.name in given_up else state
         tracks.append(Track(group=group.name, stations=stations, state=state))
     return tracks
 
@@ -370,7 +371,10 @@ async def retry(visit: Visit) -> Done:
         raise errors.MessageNotFound("there is no such message any more")
     where = url("message", partition=one.partition_id, transaction=again.id)
     text = f"Pushed again to {one.queue} / {one.partition} as message {again.seq}."
-    return Done(text, one.queue, one.partition, page=where)
+    undo = Undo("delete-message", {
+        "queue": one.queue, "partition": str(one.partition_id), "transaction": str(again.id),
+    })  # fmt: skip
+    return Done(text, one.queue, one.partition, {"seq": again.seq}, undo, where)
 
 
 @ask("delete-message", "ask_message.html")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from msgspec import structs
+
 from queen.dashboard import charts
 from queen.dashboard.charts import Series
 from queen.dashboard.frame import Visit, page, problems_of
@@ -89,12 +91,23 @@ async def series_of(visit: Visit, chosen: str, queue_id: int | None = None) -> S
     """The series of a range, of one queue or of all the visitor may see."""
     now = charts.now_of(visit.look.now)
     samples = list(visit.looker.samples)
-    if chosen == "5m" and queue_id is None and visit.identity.queues is None and len(samples) > 15:
-        return charts.from_samples(samples, now.timestamp())
     _, length, step = charts.RANGES[chosen]
     start = now - timedelta(seconds=length + step)
+    marks = await _marks(visit, queue_id, now - timedelta(seconds=length))
+    if chosen == "5m" and queue_id is None and visit.identity.queues is None and len(samples) > 15:
+        return structs.replace(charts.from_samples(samples, now.timestamp()), marks=marks)
     ids = None if visit.identity.queues is None else [q.id for q in visit.look.queues.values() if visit.sees(q.name)]
-    return charts.from_rows(await visit.looker.fetch("series", queue_id, ids, start, float(step)), chosen, now)
+    name = "series_long" if length > charts.BY_MINUTE else "series"
+    rows = await visit.looker.fetch(name, queue_id, ids, start, float(step))
+    return structs.replace(charts.from_rows(rows, chosen, now), marks=marks)
+
+
+async def _marks(visit: Visit, queue_id: int | None, start: datetime) -> list[tuple[int, str]]:
+    """What people did in the time of a chart, as far as the visitor may know."""
+    queue = None if queue_id is None else visit.look.queues[queue_id].name
+    rows = await visit.looker.fetch("marks", queue, start, charts.MARKS)
+    known = [row for row in rows if (visit.may("read") if row["queue"] is None else visit.sees(row["queue"]))]
+    return [(int(row["at"].timestamp()), " ".join(filter(None, (row["act"], row["queue"])))) for row in known]
 
 
 def queue_row(look: Look, queue: QueueLook) -> QueueRow:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
-from queen.dashboard.look import GroupLook, Look, Minute, QueueLook, StuckLook
-from queen.dashboard.words import count, group_name, number, plural, span, url
+from queen.dashboard.look import GroupLook, Look, Minute, ParkedLook, QueueLook, StuckLook
+from queen.dashboard.words import count, group_name, number, plural, size, span, url
 from queen.server.wire import Wire
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ GROWING_LEAST: Final = 100
 UNUSED: Final = 300.0
 OLD_TRANSACTION: Final = 300.0
 REPLICA_LAG: Final = 30.0
+REPLICA_BYTES: Final = 256 * 1024 * 1024
 
 
 class Problem(Wire, kw_only=True):
@@ -46,7 +47,9 @@ def find_problems(look: Look, broker: Broker) -> list[Problem]:
         *_dead(look, now),
         *_growing(look),
         *_unused(look, now),
+        *_parked(look, now),
         *_held_back(look, broker),
+        *_replicas(look),
     ]
     return sorted(found, key=lambda each: (each.severity != "bad", -(each.seconds or 0.0)))
 
@@ -235,13 +238,42 @@ def _held_back(look: Look, broker: Broker) -> Iterator[Problem]:
             action="System",
             link="system",
         )
-    if look.replica_lag is not None and look.replica_lag > REPLICA_LAG:
+
+
+def _parked(look: Look, now: datetime) -> Iterator[Problem]:
+    """One for each kind of workflow: the one parked longest, and how many are like it."""
+    kinds: dict[str, list[ParkedLook]] = {}
+    for each in look.parked:
+        kinds.setdefault(each.name, []).append(each)
+    for name, parked in kinds.items():
+        first = parked[0]
+        others = f" · {plural(len(parked) - 1, 'more')} like it" if len(parked) > 1 else ""
+        reason = (first.output or "no reason was given").splitlines()[0]
         yield Problem(
-            kind="replica",
-            severity="warn",
-            subject="A replica",
-            text=f"is {span(look.replica_lag)} behind",
-            why="reads from it are old, and a failover would lose that much",
-            action="System",
-            link="system",
+            kind="parked",
+            severity="bad",
+            subject=f"{name} / {first.instance}",
+            text="is parked: its code does not fit what it has done so far",
+            why=f"{reason[:200]}{others}",
+            seconds=max(now.timestamp() - first.updated_at / 1000, 0.0),
+            action="Try again…",
+            link=url("workflow", id=first.instance),
+            ask=url("ask/workflow", id=first.instance, what="retry"),
         )
+
+
+def _replicas(look: Look) -> Iterator[Problem]:
+    for each in look.replicas:
+        seconds, behind = each["seconds"] or 0.0, each["bytes"] or 0
+        if seconds > REPLICA_LAG or behind > REPLICA_BYTES:
+            how = span(seconds) if seconds > REPLICA_LAG else size(behind)
+            yield Problem(
+                kind="replica",
+                severity="warn",
+                subject=f"Replica {each['name'] or 'without a name'}",
+                text=f"is {how} behind",
+                why=f"{each['state']} · reads from it are old, and a failover would lose that much",
+                seconds=seconds or None,
+                action="System",
+                link="system?tab=postgres",
+            )

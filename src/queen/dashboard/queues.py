@@ -176,8 +176,8 @@ async def known(visit: Visit, field: str = "name") -> QueueLook:
     """The queue a visit is about; raises QueueNotFound, also for one the visitor may not know of."""
     name = visit.need(field)
     found = visit.look.queue(name)
-    if found is None and visit.sees(name):
-        visit.looker.outdate()
+    if found is None and visit.sees(name) and await visit.request.engine.queues.queue(name) is not None:
+        visit.looker.outdate()  # it is newer than the look
         visit.look = await visit.looker.latest()
         found = visit.look.queue(name)
     if found is None or not visit.sees(name):

@@ -12,10 +12,12 @@ from queen.dashboard.acts import Done, Undo, act, ask
 from queen.dashboard.charts import Series
 from queen.dashboard.frame import Visit, page
 from queen.dashboard.queues import AuditEntry, audit_entry
+from queen.dashboard.words import count
 from queen.engine.reports import DatabaseReport, Reports, ServiceReport, Session, TableReport
 from queen.server.wire import Wire
 
 SHOWN: Final = 50
+EVENTS: Final = 12
 TABLES: Final = 12
 
 
@@ -66,6 +68,16 @@ class Client(Wire, kw_only=True):
     since: datetime | None
 
 
+class Event(Wire, kw_only=True):
+    """Something worth knowing that happened."""
+
+    at: datetime
+    kind: str
+    text: str
+    who: str | None
+    queue: str | None
+
+
 class System(Wire, kw_only=True):
     """Everything about the running of it."""
 
@@ -81,6 +93,7 @@ class System(Wire, kw_only=True):
     acts: list[AuditEntry]
     next_cursor: str | None
     memory: Series
+    events: list[Event]
 
 
 @page("system.html", "System", wide=True)
@@ -89,24 +102,27 @@ async def system(visit: Visit) -> System:
     database = visit.request.engine.database
     services = await Reports(database).services()
     postgres = await Reports(database).postgres()
+    tables = [each for each in postgres.tables if each.live_rows or each.dead_rows]
     before = visit.number("cursor", 0) or None
     acts, clients, there = await visit.looker.fetch_all(
         ("audit", visit.text("queue"), None, SHOWN + 1, before), ("clients",), ("has_statements",)
     )
     statements = await visit.looker.fetch("statements") if there[0]["there"] else []
+    events = await visit.looker.fetch("events", EVENTS)
     return System(
         tab=visit.text("tab") or "now",
         process=_process(visit),
         services=services,
         database=postgres.database,
-        tables=sorted(postgres.tables, key=lambda table: -(table.size + table.index_size))[:TABLES],
-        sessions=postgres.sessions,
+        tables=sorted(tables, key=lambda table: -(table.size + table.index_size))[:TABLES],
+        sessions=[each for each in postgres.sessions if (each.transaction_seconds or 0.0) >= 1],
         clients=[Client(**{name: row[name] for name in Client.__struct_fields__}) for row in clients],
         statements=[Statement(**{name: row[name] for name in Statement.__struct_fields__}) for row in statements],
         settings=_settings(visit) if visit.may("admin") else [],
         acts=[audit_entry(row) for row in acts[:SHOWN]],
         next_cursor=str(acts[SHOWN - 1]["id"]) if len(acts) > SHOWN else None,
         memory=_memory(visit),
+        events=[Event(**{name: row[name] for name in Event.__struct_fields__}) for row in events],
     )
 
 
@@ -152,9 +168,23 @@ def _settings(visit: Visit) -> list[SettingRow]:
         value = getattr(given, each.name)
         named = [name for name in (each.variable, *each.aliases) if name in os.environ]
         origin = f"environment: {named[0]}" if named else "default" if value == each.default else "file or flag"
-        shown = "set" if each.secret and value else str(value)
+        shown = "set" if each.secret and value else _said(value)
         rows.append(SettingRow(name=each.name, value=shown, origin=origin, description=each.description))
     return rows
+
+
+def _said(value: object) -> str:
+    """A setting's value for people."""
+    match value:
+        case None | () | "":
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case int() if value >= 100_000:
+            return count(value)
+        case tuple():
+            return ", ".join(map(str, value))
+    return str(value)
 
 
 @ask("maintenance", "ask_maintenance.html")

@@ -18,7 +18,7 @@ from queen.engine.traces import TracedMessage, TraceName, Traces
 from queen.server.wire import Wire
 
 NAMES: Final = 50
-RECENT: Final = 200
+RECENT: Final = 100
 SHOWN: Final = 300
 
 
@@ -114,7 +114,8 @@ async def traces(visit: Visit) -> TraceList:
             each.trace_id, RecentTrace(id=each.trace_id, queues=[], messages=0, last_at=each.created_at)
         )
         known.messages += 1
-        known.queues = sorted({*known.queues, each.queue})
+        if each.queue not in known.queues:
+            known.queues.insert(0, each.queue)  # the newest come first, and the list says where they went
     rows = await visit.looker.cached(("trace_names",), "trace_names", NAMES)
     names = [TraceName(**{field: row[field] for field in TraceName.__struct_fields__}) for row in rows]
     return TraceList(
@@ -143,13 +144,14 @@ def _trace(number: UUID, messages: list[TracedMessage], now: datetime, *, cut: b
     total = max((max(ends.values()) - start).total_seconds(), 0.001)
     by_id = {each.id: each for each in messages}
     critical = _critical(by_id, ends)
+    waited = _waited(sorted((by_id[each] for each in critical), key=lambda each: each.created_at), ends)
     hops = [_hop(each, start, total, now, _depth(each, by_id), critical=each.id in critical) for each in messages]
     return Trace(
         id=number,
         hops=hops,
         total_seconds=total,
-        wait_seconds=sum(hop.wait_seconds for hop in hops if hop.critical),
-        work_seconds=sum(hop.work_seconds for hop in hops if hop.critical),
+        wait_seconds=waited,
+        work_seconds=total - waited,
         critical=[hop.queue for hop in hops if hop.critical],
         axis=[(place * 1000, fine_span(total * place)) for place in (0.0, 0.25, 0.5, 0.75, 1.0)],
         cut=cut,
@@ -168,6 +170,19 @@ def _critical(by_id: dict[UUID, TracedMessage], ends: dict[UUID, datetime]) -> s
         chain.add(at)
         at = by_id[at].parent_id
     return chain
+
+
+def _waited(chain: list[TracedMessage], ends: dict[UUID, datetime]) -> float:
+    """How long nobody worked on the critical path: a message of it counts until it has made the next one."""
+    waited = 0.0
+    for message, following in zip(chain, [*chain[1:], None], strict=True):
+        until = ends[message.id] if following is None else following.created_at
+        at = message.created_at
+        for each in sorted(message.deliveries, key=lambda delivery: delivery.leased_at):
+            waited += max((min(each.leased_at, until) - at).total_seconds(), 0.0)
+            at = max(at, min(each.ended_at or until, until))
+        waited += max((until - at).total_seconds(), 0.0)
+    return waited
 
 
 def _depth(message: TracedMessage, by_id: dict[UUID, TracedMessage]) -> int:

@@ -9,7 +9,6 @@ import msgspec
 
 from queen.dashboard.frame import Visit, page
 from queen.server.wire import Wire
-from queen.sql import query
 
 SHOWN: Final = 200
 
@@ -41,10 +40,9 @@ class Transfer(Wire, kw_only=True):
 @page("transfer.html", "Transfer", wide=True)
 async def transfer(visit: Visit) -> Transfer:
     """How far the move from an earlier schema is."""
-    database = visit.request.engine.database
-    if not (await database.fetchrow(query("dashboard/has_transfer")))["there"]:
+    if not (await visit.looker.fetch("has_transfer"))[0]["there"]:
         return Transfer()
-    rows = await database.fetch(query("dashboard/transfer"))
+    rows = await visit.looker.fetch("transfer")
     if not rows:
         return Transfer()
     row = rows[0]

@@ -14,6 +14,11 @@ _NONE: Final = "\N{EN DASH}"
 _NB: Final = "\N{NO-BREAK SPACE}"
 _UNITS: Final = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
 QUEUE_MODE_NAME: Final = "queue mode"
+_MOST_NODES: Final = 2000
+_UNFOLDED: Final = 4
+_LONG: Final = 50
+_OPEN: Final = Markup("<details open><summary>{}{} <i>{}</i></summary>{}<div>{}{}</div></details>")
+_FOLDED: Final = Markup("<details><summary>{}{} <i>{}</i></summary>{}<div>{}{}</div></details>")
 
 
 def count(number: float | None) -> str:
@@ -106,6 +111,60 @@ def pretty(text: str | None) -> str:
         return text
 
 
+def tree(text: str | None) -> Markup:
+    """JSON text as a tree that can be folded; what is no JSON, or is very large, stays text."""
+    try:
+        value = json.loads(text or "null")
+        if _nodes(value) <= _MOST_NODES:
+            return _branch(value, Markup(""), "", 0)
+    except (ValueError, RecursionError):
+        pass
+    return escape(pretty(text))
+
+
+def _nodes(value: Any) -> int:
+    if not isinstance(value, dict | list):
+        return 1
+    return 1 + sum(_nodes(each) for each in (value.values() if isinstance(value, dict) else value))
+
+
+def _branch(value: Any, name: Markup, comma: str, depth: int) -> Markup:
+    if not isinstance(value, dict | list) or not value:
+        kind = "s" if isinstance(value, str) else "n"
+        said = json.dumps(value, ensure_ascii=False)
+        return Markup('<div>{}<span class="{}">{}</span>{}</div>').format(name, kind, said, comma)
+    pairs = value.items() if isinstance(value, dict) else ((None, each) for each in value)
+    inside = Markup("").join(
+        _branch(
+            each,
+            Markup("") if key is None else Markup('<span class="k">{}</span>: ').format(json.dumps(key)),
+            "," if place < len(value) else "",
+            depth + 1,
+        )
+        for place, (key, each) in enumerate(pairs, 1)
+    )
+    begin, end, noun = ("{", "}", "field") if isinstance(value, dict) else ("[", "]", "item")
+    shape = _OPEN if depth < _UNFOLDED and len(value) <= _LONG else _FOLDED
+    return shape.format(name, begin, plural(len(value), noun), inside, end, comma)
+
+
+def code(text: str) -> Markup:
+    """Words in which what stands between backticks is code."""
+    parts = text.split("`")
+    said = [Markup("<code>{}</code>").format(part) if place % 2 else escape(part) for place, part in enumerate(parts)]
+    return Markup("").join(said)
+
+
+def facts(text: str | None) -> str:
+    """The values of a JSON object in one line: `removed 3 · finished`; yes says its name, no says nothing."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return text or ""
+    said = [name if value is True else f"{name} {value}" for name, value in found.items() if value not in (False, None)]
+    return " · ".join(said)
+
+
 def moment(milliseconds: int) -> datetime:
     """A time from milliseconds since 1970."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
@@ -120,6 +179,9 @@ FILTERS: Final[dict[str, Any]] = {
     "clock": clock,
     "size": size,
     "moment": moment,
+    "facts": facts,
+    "code": code,
     "group": group_name,
     "pretty": pretty,
+    "tree": tree,
 }

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar, get_args
 import msgspec
 
 from queen import errors
-from queen.dashboard.acts import Done, act, ask
+from queen.dashboard.acts import Done, Undo, act, ask
 from queen.dashboard.frame import Visit, page
 from queen.dashboard.queues import host_of
 from queen.dashboard.words import fine_span, url
@@ -25,15 +25,25 @@ from queen.durable.timeline import Span
 from queen.server.wire import Wire
 
 PAGE: Final = 50
+PARKED: Final = 10
 STATUSES: Final[tuple[ExecutionStatus, ...]] = get_args(ExecutionStatus)
 T = TypeVar("T")
+
+
+class Parked(Wire, kw_only=True):
+    """An instance that waits for people."""
+
+    id: str
+    name: str
+    reason: str | None
+    since_ms: int
 
 
 class WorkflowList(Wire, kw_only=True):
     """Instances that match, newest first."""
 
     workflows: list[WorkflowSummary]
-    parked: list[WorkflowSummary]
+    parked: list[Parked]
     status: str | None
     name: str | None
     attribute: str | None
@@ -135,10 +145,13 @@ async def workflows(visit: Visit) -> WorkflowList:
         cursor=cursor,
     )
     found = await _told(_admin(visit).list(query))
-    parked = await _told(_admin(visit).list(InstanceQuery(status="Parked", limit=10)))
+    parked = await visit.looker.fetch("parked", PARKED)
     return WorkflowList(
         workflows=[each for each in found.workflows if not each.id.startswith(PREFIX)],
-        parked=parked.workflows,
+        parked=[
+            Parked(id=row["instance"], name=row["name"], reason=row["output"], since_ms=row["updated_at"])
+            for row in parked
+        ],
         status=status,
         name=visit.text("name"),
         attribute=visit.text("attribute"),
@@ -284,4 +297,6 @@ async def schedule(visit: Visit) -> Done:
         raise errors.InvalidRequest("what", "what must be run, pause or resume")
     await _told(calls[what](number))
     said = {"run": "runs now, beside its times", "pause": "is paused", "resume": "goes on with its next time"}[what]
-    return Done(f"{number} {said}.", None, number)
+    back = {"pause": "resume", "resume": "pause"}.get(what)
+    undo = Undo("schedule", {"id": number, "what": back}) if back else None
+    return Done(f"{number} {said}.", None, number, {"what": what}, undo)

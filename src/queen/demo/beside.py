@@ -1,4 +1,4 @@
-"""The shop beside a broker: a day of history once, then live orders for as long as the broker runs."""
+"""The shop beside a broker: some hours of history once, then live orders for as long as the broker runs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from queen.engine import Engine
 from queen.errors import InvalidRequest, QueenError
 
 MESSAGES: Final = 30_000
-DAYS: Final = 1.0
-RATE: Final = 4.0
+DAYS: Final = 0.25
+RATE: Final = 0.6  # orders a second: about as many messages as the history has
 ROUND: Final = 600.0
 _PATIENCE: Final = 60.0
 _PAUSE: Final = 0.5

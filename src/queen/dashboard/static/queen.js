@@ -45,9 +45,13 @@ async function refresh(now = false) {
     if (!answer.headers.get("content-type")?.startsWith("text/html")) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (!now && busy()) return;
+    const focused = document.activeElement;
     for (const id of ["nav", "page"]) {
       const part = fresh.getElementById(id);
       if (part) Idiomorph.morph(document.getElementById(id), part.outerHTML, { morphStyle: "outerHTML", callbacks });
+    }
+    if (focused !== document.activeElement && document.activeElement === document.body) {
+      (focused.isConnected ? focused : page().querySelector("[data-row].at a, [data-row].at button"))?.focus({ preventScroll: true });
     }
     document.title = fresh.title;
     show(state);
@@ -68,7 +72,7 @@ const callbacks = {
     }
     if (old.id === "live" || old.matches("form[data-edited]")) return false;
     if (old.matches("[data-keep]") && old.innerHTML !== "") return false;
-    if (old.matches("details") && old.open) fresh.setAttribute("open", "");
+    if (old.matches("details") && fresh.matches?.("details")) fresh.toggleAttribute("open", old.open);
     if (old.matches("[data-row]") && old.classList.contains("at")) fresh.classList.add("at");
     if (old.matches("input[type=checkbox]") && fresh.matches?.("input[type=checkbox]")) fresh.checked = old.checked;
     if (old.matches("[data-figure]") && old.textContent.trim() !== fresh.textContent.trim()) {
@@ -174,12 +178,31 @@ function options(box, lines, data) {
     }))],
     hooks: {
       ready: [(u) => u.over.append(tip)],
+      draw: [(u) => {
+        u.ctx.save();
+        u.ctx.strokeStyle = resolved("soft");
+        u.ctx.lineWidth = devicePixelRatio;
+        u.ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);
+        for (const [at] of marks(box)) {
+          if (at < u.scales.x.min || at > u.scales.x.max) continue;
+          const x = Math.round(u.valToPos(at, "x", true)) + 0.5;
+          u.ctx.beginPath();
+          u.ctx.moveTo(x, u.bbox.top);
+          u.ctx.lineTo(x, u.bbox.top + u.bbox.height);
+          u.ctx.stroke();
+        }
+        u.ctx.restore();
+      }],
       setCursor: [(u) => {
         const at = u.cursor.idx;
         tip.hidden = at === null || at === undefined || u.cursor.left < 0;
         if (tip.hidden) return;
         const moment = new Date(u.data[0][at] * 1000).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
         tip.textContent = `${moment}  ${lines.map(([, , words], place) => `${words} ${said(u.data[place + 1][at], unit)}`).join("  ")}`;
+        const near = (u.scales.x.max - u.scales.x.min) / 100;
+        const here = u.posToVal(u.cursor.left, "x");
+        const done = marks(box).filter(([moment]) => Math.abs(moment - here) < near).map(([, words]) => words);
+        if (done.length) tip.textContent += `  · ${done.slice(0, 3).join(", ")}`;
         tip.style.top = "2px";
         tip.style.left = u.cursor.left > u.over.clientWidth / 2 ? "0" : "auto";
         tip.style.right = u.cursor.left > u.over.clientWidth / 2 ? "auto" : "0";
@@ -187,6 +210,8 @@ function options(box, lines, data) {
     },
   };
 }
+
+const marks = (box) => JSON.parse(box.dataset.marks ?? "[]");
 
 function label(seconds, length) {
   const at = new Date(seconds * 1000);
@@ -292,6 +317,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+document.querySelector("nav .on")?.scrollIntoView({ block: "nearest", inline: "center" });
 draw();
 show("off");
 connect();

@@ -83,7 +83,9 @@ class Archiver:
                 counts[table] = self._archive_times(table, settled["until"])
         counts[MESSAGES] = self._archive_messages()
         state = self._lake.state()
-        figures = {**counts, "files": len(state.files), "commit": state.versions.get(MESSAGES, 0)}
+        size = {"kept": sum(file.rows for file in state.files), "bytes": sum(file.bytes for file in state.files)}
+        commit = state.versions.get(MESSAGES, 0)
+        figures = {**counts, "lake": str(identity.id), "files": len(state.files), **size, "commit": commit}
         return Outcome(sum(counts.values()), figures)
 
     def _archive_messages(self) -> int:

@@ -7,5 +7,5 @@ select d.id
    and ($1::text is null or q.name = $1) and ($2::text is null or d.consumer_group = $2) and ($3::text is null or p.name = $3)
    and ($4::text is null or position($4 in d.error_message) > 0)
    and ($5::timestamptz is null or d.failed_at >= $5) and ($6::timestamptz is null or d.failed_at <= $6)
-   and ($7::text is null or queen.normalise_error(d.error_message) = $7)
+   and ($7::text is null or coalesce(d.error_kind, queen.normalise_error(d.error_message)) = $7)
  order by d.id limit $10

@@ -6,7 +6,7 @@ with numbers as (
 ), pushed as (
     select p.queue_id, sum(p.next_seq - 1)::bigint as pushed from queen.partitions p group by p.queue_id
 ), dead as (
-    select d.queue_id, count(*) as dead_letters, count(*) filter (where d.failed_at > queen.clock() - interval '1 hour') as lately
+    select d.queue_id, count(*) as dead_letters, count(*) filter (where d.failed_at > (select queen.clock()) - interval '1 hour') as lately
       from queen.dead_letter_queue d where d.redriven_at is null group by d.queue_id
 )
 select q.id, q.name, q.namespace, q.task, q.paused, q.max_queue_size, coalesce(n.partitions, 0) as partitions, coalesce(n.kept, 0) as kept,
