@@ -74,7 +74,9 @@ class Store:
             return _explained(opened(url or (embedded.dsn() if embedded else "")))
 
     def ask(
-        self, work: Callable[[WorkflowAdmin | WorkflowsOverHttp], Awaitable[T]], noted: tuple[str, str, str] | None = None
+        self,
+        work: Callable[[WorkflowAdmin | WorkflowsOverHttp], Awaitable[T]],
+        noted: tuple[str, str, str] | None = None,
     ) -> T:
         """Do the work on the store, or over the broker that has it, which notes it itself."""
 
