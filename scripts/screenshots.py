@@ -1,6 +1,6 @@
 """Pictures of every page of the dashboard, light, dark and narrow: of a demo with pipelines run and a move begun.
 
-`screenshots.py FOLDER` writes them elsewhere, whole pages instead of windows: to look at.
+`screenshots.py FOLDER` writes whole pages there, too: to look at.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def prepare(client: httpx2.Client, folder: str) -> dict[str, str]:
     wait_for(client, lambda: page_of(client, "/workflows")["workflows"])
     plant(client)
     lake = ["--lake", f"{folder}/lake", "--data-dir", folder, "--master", "local[2]"]
-    subprocess.run([*QUEEN, "pipeline", "run", "all", "--once", *lake], check=True, timeout=600)
+    subprocess.run([*QUEEN, "pipeline", "run", "all", "--once", *lake], check=True, timeout=1200)
     dead = page_of(client, "/dead-letters")["deadLetters"][0]
     traces = page_of(client, "/traces")["recent"]
     trace = max(traces, key=lambda each: each["messages"])
@@ -114,7 +114,7 @@ def page_of(client: httpx2.Client, address: str) -> dict[str, Any]:
     return found
 
 
-def wait_for(client: httpx2.Client, condition: Any, limit: float = 120) -> None:
+def wait_for(client: httpx2.Client, condition: Any, limit: float = 300) -> None:
     deadline = time.monotonic() + limit
     while time.monotonic() < deadline:
         try:
@@ -127,8 +127,7 @@ def wait_for(client: httpx2.Client, condition: Any, limit: float = 120) -> None:
 
 
 def take(address: str, pages: dict[str, str]) -> None:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for view, options in VIEWS.items():
@@ -137,16 +136,18 @@ def take(address: str, pages: dict[str, str]) -> None:
             for name, path in pages.items():
                 width, height = options["viewport"]["width"], options["viewport"]["height"]
                 window.set_viewport_size({"width": width, "height": TALL.get(name, height) if width > 400 else height})
-                shoot(window, f"/{path}", folder / f"{name}-{view}.png", whole=folder != FOLDER)
+                shoot(window, f"/{path}", f"{name}-{view}.png")
             context.close()
         browser.close()
 
 
-def shoot(window: Page, path: str, file: Path, *, whole: bool) -> None:
+def shoot(window: Page, path: str, file: str) -> None:
     window.goto(path)
-    window.locator("#live[data-state=on]").wait_for(timeout=20_000)
+    window.locator("#live[data-state=on]").wait_for(timeout=60_000)
     window.wait_for_timeout(700)
-    window.screenshot(path=file, full_page=whole)
+    window.screenshot(path=FOLDER / file)
+    for folder in sys.argv[1:]:
+        window.screenshot(path=Path(folder) / file, full_page=True)
 
 
 if __name__ == "__main__":

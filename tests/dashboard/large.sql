@@ -14,7 +14,7 @@ select q.id, 'customer-' || lpad(n::text, 6, '0'), 1, 1 + s.each, now() - n * in
 
 insert into queen.messages (partition_id, seq, pos, id, trace_id, created_at, transaction_id, producer_sub, payload)
 select p.id, s, nextval('queen.message_pos'), gen_random_uuid(),
-       case when s = 1 and p.name < 'customer-000200' then %(trace)s::uuid when s %% 10 = 0 then gen_random_uuid() end,
+       case when s = 1 and p.name < 'customer-000012' then %(trace)s::uuid when s %% 10 = 0 then gen_random_uuid() end,
        p.last_created_at - (p.next_seq - 1 - s) * interval '1 minute', 'order-' || p.id || '-' || s, 'shop',
        jsonb_build_object('order', p.id * 1000 + s, 'customer', p.name, 'total', s * 1.5, 'note', repeat('x', 60))
   from queen.partitions p join queen.queues q on q.id = p.queue_id cross join lateral generate_series(1, p.next_seq - 1) s
