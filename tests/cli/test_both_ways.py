@@ -289,6 +289,7 @@ DATABASE: dict[str, tuple[tuple[str, ...], int | None]] = {
     "pipeline run": (("archive", "--once"), None),
     "pipeline schedule": ((), 0),
     "pipeline show": (("archve",), 3),
+    "lake adopt": (("--lake", "nothing"), 3),
     "lake forget": ((), 0),
     "lake verify": (("--lake", "nothing"), 3),
     "workflow prune": (("ID-waits", "--yes"), 0),
