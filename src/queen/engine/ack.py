@@ -21,8 +21,8 @@ _BUSY_DELAYS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25)
 
 _ENDED: Final = Acked(verdict="acked", released=True)
 _ACKED: Final = Acked(verdict="acked")
-_GOES_ON: Final[tuple[str, int | None]] = ("acked", None)
-_LOST: Final = Acked(verdict="lost")
+# What an entry became; those that are acknowledged under a lease that goes on are not told.
+_ANSWERS: Final = {"acked": _ENDED, "lost": Acked(verdict="lost"), "busy": None}
 
 T = TypeVar("T")
 _SEQ = attrgetter("seq")
@@ -134,16 +134,11 @@ class Acker:
 
     async def _leases_once(self, acks: Sequence[LeaseAck], *, wait: bool) -> list[Acked | None]:
         rows = await self._database.fetch(query("engine/ack_leases"), *_lease_arguments(acks), wait)
-        others = {entry: (status, queue_id) for entry, status, queue_id in rows}
-        answers: list[Acked | None] = []
-        for entry in range(1, len(acks) + 1):
-            status, queue_id = others.get(entry, _GOES_ON)
-            if status == "acked":
-                answers.append(_ACKED if queue_id is None else _ENDED)
-            else:
-                answers.append(_LOST if status == "lost" else None)
+        answers: list[Acked | None] = [_ACKED] * len(acks)
+        for entry, status, _ in rows:
+            answers[entry - 1] = _ANSWERS[status]
         # Whoever waits hears once per queue, not once per acknowledgement.
-        for queue_id in {queue_id for _, queue_id in others.values() if queue_id is not None}:
+        for queue_id in {queue_id for _, _, queue_id in rows if queue_id is not None}:
             self._wake.ready(None, queue_id, announce=False)
         return answers
 

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 from uuid import UUID
 
@@ -22,6 +23,8 @@ SPLIT: Final = 16
 WOKEN: Final = 32
 # How long to leave a partition alone that has something but that somebody else holds, doubled up to the poll interval.
 HELD: Final = 0.01
+# Who comes this soon after somebody was told that there is nothing waits for a wake-up with the others before asking.
+SETTLE: Final = 0.01
 
 
 @dataclass(slots=True, eq=False)
@@ -78,6 +81,7 @@ class Waiters:
         self._woken = False
         self._wakes = 0
         self._held = HELD
+        self._empty_at = -inf  # when a call began that found too little for those who asked, with no wake-up since
         self._alarm: asyncio.TimerHandle | None = None
         self._closed = False
         self.queue_id: int | None = None
@@ -104,6 +108,7 @@ class Waiters:
         """Something may be ready."""
         self._wakes += 1
         self._woken = True
+        self._empty_at = -inf
         self._start_soon()
 
     def dismiss(self) -> None:
@@ -126,6 +131,8 @@ class Waiters:
 
     def _start(self) -> None:
         self._starting = False
+        if self._fresh and not self._woken and self._loop.time() < self._empty_at + SETTLE:
+            self._settle()
         free = CALLS - self._acking()
         while len(self._calls) < free and (batch := self._take(alone=free == CALLS and not self._calls)):
             task = asyncio.create_task(self._serve(batch), name="queen-pop")
@@ -134,6 +141,18 @@ class Waiters:
         if not self._calls and not self.count:
             self._set_alarm(None)
             self._retire()
+
+    def _settle(self) -> None:
+        """Those who came just now join those who were told that there is nothing; who must not wait asks."""
+        self._fresh, fresh = deque(), self._fresh
+        for waiter in fresh:
+            if waiter.request.wait > SETTLE:
+                self._keep(waiter, fresh=False)
+            else:
+                self._fresh.append(waiter)
+        when = self._empty_at + SETTLE
+        if self._waiting and (self._alarm is None or self._alarm.when() > when):
+            self._set_alarm(when - self._loop.time())
 
     def _called(self, task: asyncio.Task[None]) -> None:
         self._calls.discard(task)
@@ -155,7 +174,7 @@ class Waiters:
         return batch
 
     async def _serve(self, batch: list[Waiter]) -> None:
-        wakes = self._wakes
+        wakes, began = self._wakes, self._loop.time()
         try:
             offer = await self._offer(batch)
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to those who wait
@@ -177,6 +196,7 @@ class Waiters:
             self._keep(waiter, fresh=missed and waiter.request.wait > 0)
         self._woken = self._woken or not left
         if left and not missed:
+            self._empty_at = began
             self._set_alarm(self._pause(offer.next_in))
 
     def _pause(self, next_in: float | None) -> float:

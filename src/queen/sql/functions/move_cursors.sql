@@ -6,7 +6,7 @@
 --   not at all when it is drained for certain, soon when a push is under way (R2). p_acked: what was passed counts as consumed, less
 --   p_dead; p_failed counts as failed.
 --   A token that is no longer in the row is 'lost' and changes nothing (I4); one that only ran out of time is still good (R10). A row
---   someone else holds is 'busy' (R6) unless p_wait. Each (partition, group) at most once. One row per entry, in any order. A row that someone changed
+--   someone else holds is 'busy' (R6) unless p_wait. Each (partition, group) at most once. One row per entry, in any order; more: the partition is without a lease and not certainly drained. A row that someone changed
 --   between this statement's snapshot and our lock is held, but its place is not to be seen: then nothing is done and the caller is to
 --   try again (40001).
 -- Locks: consumer rows, with p_wait by (partition, group), else with SKIP LOCKED; partition rows of partitions that look drained, only
@@ -15,7 +15,7 @@ create or replace function queen.move_cursors(
     p_partition bigint[], p_group text[], p_lease uuid[], p_to bigint[], p_wait boolean default false,
     p_outcome text default 'completed', p_over boolean default false, p_back boolean default false, p_ready timestamptz default null,
     p_acked boolean default true, p_dead bigint default 0, p_failed bigint default 0, p_retries integer default null, p_counted_to bigint default null
-) returns table (entry integer, status text, released boolean, consumed bigint, queue_id bigint)
+) returns table (entry integer, status text, released boolean, consumed bigint, queue_id bigint, more boolean)
 language plpgsql volatile
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off set enable_memoize = off
 set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -84,7 +84,7 @@ begin
                                          where c.partition_id = p_partition[d.entry] and c.consumer_group = p_group[d.entry]
                                            and (p_lease is null or c.lease_id = p_lease[d.entry])) then 'busy'
                                       else 'lost' end,
-               d.over and d.lease_id is not null, coalesce(d.reached - d.cursor, 0), d.queue_id
+               d.over and d.lease_id is not null, coalesce(d.reached - d.cursor, 0), d.queue_id, d.over and d.ready is not null
           from decided d
          where (select count(*) from moved) = (select count(x.place) from decided x) or queen.lane_changed();
 end $$;
