@@ -20,6 +20,7 @@ from tests.support.work import Sql, acks, connect, count_calls, lease_of, messag
 
 # Far below the poll interval of a patient engine: only a wake-up can answer in that time.
 WOKEN = 10
+FOUND = Message("q", "p", 1, "g", 1, uuid7(), "t", "1", datetime.now(UTC))
 
 
 @pytest.fixture
@@ -165,11 +166,10 @@ async def test_a_caller_that_goes_away_leaves_no_lease(engine: Engine, sql: Sql)
 async def test_a_caller_that_goes_away_as_its_answer_comes_leaves_no_lease() -> None:
     """The answer is there, but the caller is cancelled before it gets to read it."""
     loop, returned = asyncio.get_running_loop(), list[Waiter]()
-    handed = Message("q", "p", 1, "g", 1, uuid7(), "t", "1", datetime.now(UTC))
 
     async def offer(parked: Sequence[Waiter]) -> Offer:
         loop.call_soon(caller.cancel)
-        return Offer(found=[[handed] for _ in parked], next_in=None, again=False, queue_id=1)
+        return Offer(found=[[FOUND] for _ in parked], next_in=None, again=False, queue_id=1)
 
     async def give_back(waiting: Waiter) -> None:
         returned.append(waiting)
@@ -281,7 +281,6 @@ async def test_many_that_take_single_messages_share_calls(
 
 async def test_a_wake_up_during_a_look_makes_it_look_again() -> None:
     """The look may have missed what the wake-up is about, and nothing else tells of it before the next poll."""
-    handed = Message("q", "p", 1, "g", 1, uuid7(), "t", "1", datetime.now(UTC))
     looks = 0
 
     async def offer(parked: Sequence[Waiter]) -> Offer:
@@ -291,10 +290,85 @@ async def test_a_wake_up_during_a_look_makes_it_look_again() -> None:
             waiters.wake()
             for _ in range(5):  # others run, so that the wake-up finds nobody who waits
                 await asyncio.sleep(0)
-        return Offer(found=[[handed] if looks > 1 else [] for _ in parked], next_in=None, again=False, queue_id=1)
+        return Offer(found=[[FOUND] if looks > 1 else [] for _ in parked], next_in=None, again=False, queue_id=1)
 
     async def give_back(_: Waiter) -> None:
         raise AssertionError("nobody went away")
 
     waiters = Waiters(offer, give_back, lambda: None, lambda: False, poll=600)
-    assert await asyncio.wait_for(waiters.ask(PopRequest(queue="q", wait=300)), WOKEN) == [handed]
+    assert await asyncio.wait_for(waiters.ask(PopRequest(queue="q", wait=300)), WOKEN) == [FOUND]
+
+
+async def test_an_ack_of_the_last_message_wakes_nobody(patient: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    await push(patient, 1)
+    got = await pop(patient)
+    waiting = asyncio.create_task(pop(patient, wait=20))
+    await eventually(lambda: any(waiters._waiting for waiters in patient._popper._waiters.values()))
+    calls = count_calls(patient, monkeypatch)
+    await patient.ack_messages(got)
+    await push(patient, 2)
+    assert numbers(await asyncio.wait_for(waiting, WOKEN)) == [2]
+    assert calls["engine/pop"] == 1
+
+
+async def test_a_process_does_not_hear_its_own_notifications(
+    patient: Engine, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits here was told before; to ask again would be a call for nothing."""
+    heard, told = list[str | None](), list[int | None]()
+    hear = patient.wake.heard
+
+    def note(payload: str | None) -> None:
+        heard.append(payload)
+        hear(payload)
+
+    monkeypatch.setattr(patient._listener, "_heard", note)
+    patient.wake.subscribe(lambda _, queue_id: told.append(queue_id))
+    await push(patient, 1)
+    await eventually(lambda: len(heard) == 1)
+    assert len(told) == 1
+    await push(engine, 2, partition="other")
+    await eventually(lambda: len(heard) == 2)
+    assert len(told) == 2
+
+
+async def test_who_comes_right_after_an_empty_answer_asks_within_a_moment() -> None:
+    """It waits with those who were told that there is nothing; without a wake-up all of them ask once more, soon."""
+    loop, asked = asyncio.get_running_loop(), list[int]()
+
+    async def offer(parked: Sequence[Waiter]) -> Offer:
+        asked.append(len(parked))
+        found = [[FOUND]] if len(asked) == 3 else [[]]
+        return Offer(found=[*found, *[[] for _ in parked[1:]]], next_in=None, again=False, queue_id=1)
+
+    async def give_back(_: Waiter) -> None:
+        raise AssertionError("nothing was handed out")
+
+    waiters = Waiters(offer, give_back, lambda: None, lambda: False, poll=30)
+    first = asyncio.create_task(waiters.ask(PopRequest(queue="q", wait=20)))
+    await eventually(lambda: asked == [1])
+    started = loop.time()
+    second = asyncio.create_task(waiters.ask(PopRequest(queue="q", wait=20)))
+    await eventually(lambda: len(asked) > 1)
+    assert asked[1] in (1, 2)
+    assert loop.time() - started < WOKEN
+    waiters.wake()
+    await eventually(lambda: first.done() or second.done())
+    waiters.dismiss()
+    await asyncio.gather(first, second)
+
+
+async def test_who_may_not_wait_asks_at_once() -> None:
+    asked: list[int] = []
+
+    async def offer(parked: Sequence[Waiter]) -> Offer:
+        asked.append(len(parked))
+        return Offer(found=[[] for _ in parked], next_in=None, again=False, queue_id=1)
+
+    async def give_back(_: Waiter) -> None:
+        raise AssertionError("nothing was handed out")
+
+    waiters = Waiters(offer, give_back, lambda: None, lambda: False, poll=30)
+    for _ in range(5):
+        assert await waiters.ask(PopRequest(queue="q")) == []
+    assert asked == [1] * 5

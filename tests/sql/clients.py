@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
@@ -16,20 +17,39 @@ from tests.sql.model import QUEUE_MODE, Key, Lease, Model, Options, Scheduled, S
 from tests.support.work import Sql
 
 PARTITIONS, GROUPS = ["p1", "p2", "p3"], [QUEUE_MODE, "g1", "g2"]
+OUTBOX = ["o1", "o2"]
 LEASE = 60
+SIZES = [2, 2, 2, 2, 300, 3000]
+BUDGETS = [None, None, None, 1, 500, 3500]
 
 
 def at(time: float) -> datetime:
     return datetime.fromtimestamp(time, UTC)
 
 
+def payload(size: int) -> str:
+    return "{}" if size == 2 else f'"{"x" * (size - 2)}"'
+
+
+@dataclass
+class Held:
+    """A transaction that pushed and is open. `joined`: groups that came meanwhile."""
+
+    partition: str
+    transactions: list[str]
+    at: float
+    joined: set[str] = field(default_factory=set)
+
+
 class Clients:
     """Each method is one step: it draws, calls an engine, and holds the answer against the model."""
 
     def __init__(
-        self, engines: Sequence[Engine], sql: Sql, queue: str, options: Options, now: float, jobs: Sequence[Jobs]
-    ) -> None:
-        self.engines, self.sql, self.queue, self.jobs = engines, sql, queue, jobs
+        self, engines: Sequence[Engine], sql: Sql, outbox: Sql, queue: str, options: Options, now: float,
+        jobs: Sequence[Jobs],
+    ) -> None:  # fmt: skip
+        self.engines, self.sql, self.outbox, self.queue, self.jobs = engines, sql, outbox, queue, jobs
+        self.held: Held | None = None
         self.model = Model(options, now)
         self.audit = Audit(sql, queue, self.model)
         self.rng = random.Random(0)
@@ -79,9 +99,12 @@ class Clients:
         model = self.model
         known = dict(model.partitions[name].seqs) if name in model.partitions else {}
         made_up = {place for place, t in enumerate(transactions) if t not in known and self.rng.random() < 0.2}
+        sizes = [self.rng.choice(SIZES) for _ in transactions]
         items = [
-            NewMessage(queue=self.queue, partition=name, payload="{}", transaction_id=None if n in made_up else t)
-            for n, t in enumerate(transactions)
+            NewMessage(
+                queue=self.queue, partition=name, payload=payload(size), transaction_id=None if n in made_up else t
+            )
+            for n, (t, size) in enumerate(zip(transactions, sizes, strict=True))
         ]
         new = len(made_up) + len({t for n, t in enumerate(transactions) if n not in made_up and t not in known})
         limit, (low, high) = model.options.max_queue_size, model.depth()
@@ -97,6 +120,7 @@ class Clients:
             demand(answer.status == status, f"{name} {transaction}: {answer.status} instead of {status}")
             if status == "queued":
                 seq = partition.store(answer.transaction_id if place in made_up else transaction, model.now)
+                partition.sizes[seq] = sizes[place]
             else:
                 seq = partition.seqs[transaction]
             demand(answer.seq == seq, f"{name} {transaction}: seq {answer.seq} instead of {seq}")
@@ -117,22 +141,71 @@ class Clients:
         self.model.partition(name)
         self.model.scheduled.append(Scheduled(due, name, transaction))
 
+    async def hold(self) -> None:
+        """Somebody's own transaction pushes into a partition of its own and stays open, or ends."""
+        model, rng = self.model, self.rng
+        if self.held is None:
+            if not model.options.max_queue_size:
+                self.held = Held(
+                    rng.choice(OUTBOX), [f"t{self.count + n}" for n in range(rng.choice([1, 2]))], model.now
+                )
+                self.count += len(self.held.transactions)
+                await self.outbox.execute("begin")
+                for transaction in self.held.transactions:
+                    await self.outbox.execute(
+                        "select queen.push($1, $2, '{}', transaction_id => $3)",
+                        self.queue, self.held.partition, transaction,
+                    )  # fmt: skip
+            return
+        await self.end_held(commit=rng.random() < 0.7)
+
+    async def end_held(self, *, commit: bool) -> None:
+        if self.held is None:
+            return
+        held, self.held = self.held, None
+        await self.outbox.execute("commit" if commit else "rollback")
+        await self.tick(1)  # who looked meanwhile looks again within a quarter of a second
+        if commit:
+            made = held.partition not in self.model.partitions
+            partition = self.model.partition(held.partition)
+            if made:
+                self.model.unsettled |= {(held.partition, group) for group in held.joined & set(self.model.groups)}
+            for transaction in held.transactions:
+                partition.store(transaction, held.at)
+
+    def register(self, group: str, mode: str) -> None:
+        if self.held is not None and group not in self.model.groups:
+            self.held.joined.add(group)
+            self.model.settling.add(group)
+        elif self.held is None:
+            self.model.settling.discard(group)
+        self.model.register(group, mode)
+
     # Consumers
 
     async def pop(self) -> None:
-        rng, model = self.rng, self.model
+        rng = self.rng
         group, size, width = rng.choice(GROUPS), rng.choice([1, 1, 2, 3, 6]), rng.choice([1, 1, 1, 2])
         name, auto = rng.choice([None, None, *PARTITIONS]), rng.random() < 0.1
         mode: Mode = "all" if group == QUEUE_MODE else rng.choice(["all", "all", "new"])
+        budget = rng.choice(BUDGETS)
         request = PopRequest(
             queue=self.queue, group=group, batch=size, partitions=width, partition=name, lease_seconds=LEASE,
-            auto_ack=auto, mode=mode,
+            auto_ack=auto, mode=mode, max_bytes=budget,
         )  # fmt: skip
-        model.register(group, mode)
+        self.register(group, mode)
         found = await self.engine.pop(request)
         if not found:
             self.expect_nothing(group, name)
-        await self.receive(group, found, size, alone=width == 1, auto=auto)
+        self.check_bytes(found, budget)
+        await self.receive(group, found, size, alone=width == 1, auto=auto, budget=budget)
+
+    def check_bytes(self, found: list[Message], budget: int | None) -> None:
+        total = sum(self.size(message.partition, message.seq) for message in found)
+        demand(budget is None or len(found) <= 1 or total <= budget, f"{total} bytes instead of {budget}")
+
+    def size(self, name: str, seq: int) -> int:
+        return self.model.partitions[name].sizes.get(seq, 2)
 
     def expect_nothing(self, group: str, name: str | None) -> None:
         for key in self.model.cursors:
@@ -141,21 +214,23 @@ class Clients:
                 evicting = len(self.model.pending(key)) - len(ready) > 500
                 demand(not ready or evicting, f"nothing was handed out though {ready} wait in {key}")
 
-    async def receive(self, group: str, found: list[Message], size: int, *, alone: bool, auto: bool) -> None:
+    async def receive(
+        self, group: str, found: list[Message], size: int, *, alone: bool, auto: bool, budget: int | None = None
+    ) -> None:
         """What a pop gave, held against the rules, then against the database."""
         model = self.model
         handed: dict[Key, Lease] = {}
         for name in dict.fromkeys(message.partition for message in found):
             key, mine = (name, group), [message for message in found if message.partition == name]
             seqs = [message.seq for message in mine]
-            self.check_batch(key, mine, size if alone else len(mine))
+            self.check_batch(key, mine, size if alone else len(mine), budget)
             token = mine[0].lease_id or uuid4()
             handed[key] = Lease(token, seqs, model.now + LEASE, set(seqs), auto)
             if not auto:
                 self.handed.append((key, token, seqs))
         await self.audit.check(handed=handed)
 
-    def check_batch(self, key: Key, found: list[Message], size: int) -> None:
+    def check_batch(self, key: Key, found: list[Message], size: int, budget: int | None = None) -> None:
         model, seqs = self.model, [message.seq for message in found]
         cursor, kept, options = model.cursors[key], model.partitions[key[0]].kept, model.options
         waiting = [seq for seq in model.pending(key) if seq >= seqs[0]]
@@ -169,7 +244,8 @@ class Clients:
         more = [seq for seq in waiting[len(seqs) :] if seq < seqs[0] + size]
         more = [seq for seq in more if kept[seq] + options.delayed_processing <= model.now]
         expired = cursor.lease is not None and not cursor.live(model.now)
-        demand(cursor.again or expired or not more, f"{key}: {more} were left out")
+        full = budget is not None and more and sum(self.size(key[0], seq) for seq in [*seqs, more[0]]) > budget
+        demand(cursor.again or expired or full or not more, f"{key}: {more} were left out")
         for message in found:
             demand(model.partitions[key[0]].transactions[message.seq] == message.transaction_id, "another message")
         first = model.pending(key)[0] == seqs[0]
@@ -179,7 +255,7 @@ class Clients:
         """A consumer that prefetches, works off a few messages, and closes, fails, or is never heard of again."""
         rng, model = self.rng, self.model
         group, prefetch = rng.choice(GROUPS), rng.choice([1, 3, 8])
-        model.register(group, "all")
+        self.register(group, "all")
         request = PopRequest(queue=self.queue, group=group, lease_seconds=LEASE)
         consumer = self.engine.consume(request, prefetch=prefetch)
         held: tuple[Key, UUID] | None = None

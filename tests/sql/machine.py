@@ -18,8 +18,10 @@ WEIGHTS = {
     "push": 10, "push_answered": 1, "push_many": 1, "schedule": 2, "pop": 14, "consume": 5, "ack_prefix": 7,
     "ack_each": 10, "ack_loose": 2, "transact": 3, "release": 2, "renew": 2, "wait": 9, "seek": 2, "redrive": 1,
     "bury": 2, "delete": 4, "purge": 1, "reconfigure": 2, "pause": 1, "forget": 1, "retention": 3, "eviction": 3,
-    "deliver": 3,
+    "deliver": 3, "hold": 4,
 }  # fmt: skip
+# These wait for whoever holds the queue, for as long as it takes.
+ALONE = {"reconfigure", "pause", "forget", "redrive"}
 LEASED = {"ack_prefix", "ack_each", "ack_loose", "transact", "release", "renew"}
 CHOICES: dict[str, list[Any]] = {
     "retry_limit": [0, 1, 2], "retry_delay": [0, 5000], "max_deliveries": [0, 0, 1, 2, 3],
@@ -44,7 +46,9 @@ class Machine(Clients):
         """One thing happens, chosen by weight, through one of the engines."""
         self.rng = random.Random(seed)
         self.engine = self.rng.choice(self.engines)
-        names = [name for name in weights if self.handed or name not in LEASED]
+        names = [
+            name for name in weights if (self.handed or name not in LEASED) and (self.held is None or name not in ALONE)
+        ]
         (self.action,) = self.rng.choices(names, [weights[name] for name in names])
         await getattr(self, self.action)()
         await self.audit.check()
@@ -58,8 +62,9 @@ class Machine(Clients):
 
     async def seek(self) -> None:
         model, group = self.model, self.rng.choice(GROUPS)
+        held = self.held is not None  # it would wait for that
         to: Literal["start", "end", "time", "seq"] = self.rng.choice(["start", "start", "end", "time", "seq"])
-        name = self.rng.choice([None, *PARTITIONS])
+        name = self.rng.choice(PARTITIONS if held else [None, *PARTITIONS])
         keys = [key for key in model.cursors if key[1] == group and name in (None, key[0])]
         time = model.now - self.rng.choice([1, 30, 200]) if to == "time" else None
         seq = self.rng.randint(0, 20) if to == "seq" else None
@@ -154,13 +159,13 @@ class Machine(Clients):
     async def forget(self) -> None:
         group = self.rng.choice(GROUPS)
         await self.engine.queues.forget_group(group, self.queue)
-        self.model.groups.pop(group, None)
-        for key in [key for key in self.model.cursors if key[1] == group]:
-            del self.model.cursors[key]
+        self.model.forget(group)
 
     # Services
 
     async def retention(self) -> None:
+        if self.held is None:
+            self.model.settling.clear()
         while (await self.rng.choice(self.jobs).retention())["removed"]:
             await self.audit.check()
         await self.audit.check()
@@ -173,7 +178,7 @@ class Machine(Clients):
             await self.audit.check()
         await self.audit.check()
         for key, cursor in self.model.cursors.items():
-            if not cursor.live(self.model.now):
+            if not cursor.live(self.model.now) and key not in self.model.unsettled:
                 left = [seq for seq in self.model.pending(key) if self.must_evict(key, seq)]
                 demand(not left, f"eviction left {left} in {key}")
 
@@ -201,6 +206,7 @@ class Machine(Clients):
 
     async def finish(self) -> None:
         """Everything that waits comes to every group: nothing is lost."""
+        await self.end_held(commit=True)
         last = {"paused": False, "max_wait_time_seconds": 0, "retention_enabled": False, "max_deliveries": 0}
         await self.engine.queues.configure(self.queue, last)
         for name, value in last.items():

@@ -110,6 +110,7 @@ class Partition:
     kept: dict[int, float] = field(default_factory=dict)  # seq: when it was created
     transactions: dict[int, str] = field(default_factory=dict)
     seqs: dict[str, int] = field(default_factory=dict)
+    sizes: dict[int, int] = field(default_factory=dict)  # bytes of those that are more than {}
     _order: list[int] | None = None
 
     def after(self, seq: int) -> list[int]:
@@ -158,6 +159,8 @@ class Model:
         self.dead: dict[tuple[str, str, int], list[DeadLetter]] = {}
         self.scheduled: list[Scheduled] = []
         self.expected: Counter[tuple[str, str, int]] = Counter()  # dead letters this step has to leave
+        self.settling: set[str] = set()  # groups that came beside an open transaction and were not looked after since
+        self.unsettled: set[Key] = set()  # cursors that the next pop of their group may have to make first
 
     # What waits
 
@@ -228,6 +231,13 @@ class Model:
             for group in self.groups:
                 self.cursors[name, group] = Cursor()
         return self.partitions[name]
+
+    def forget(self, group: str) -> None:
+        self.groups.pop(group, None)
+        self.settling.discard(group)
+        self.unsettled = {key for key in self.unsettled if key[1] != group}
+        for key in [key for key in self.cursors if key[1] == group]:
+            del self.cursors[key]
 
     def take(self, key: Key, lease: Lease | None) -> None:
         """A pop found the lease that was there run out, or none, and gives its messages to somebody else."""
@@ -361,7 +371,7 @@ class Model:
         cursors = [self.cursors[key] for key in self.cursors if key[0] == name]
         if self.options.aged(created, self.now):
             return all(seq <= cursor.at for cursor in cursors if cursor.live(self.now))
-        passed = bool(cursors) and all(seq <= cursor.at for cursor in cursors)
+        passed = bool(cursors) and not self.settling and all(seq <= cursor.at for cursor in cursors)
         return passed and self.options.completed_aged(created, self.now)
 
 

@@ -42,6 +42,7 @@ class World:
 
     engines: list[Engine]
     sql: Sql
+    outbox: Sql
     jobs: list[Jobs]
     weights: dict[str, int] = field(default_factory=lambda: dict(WEIGHTS))
     fixed: dict[str, Any] = field(default_factory=dict)
@@ -54,12 +55,13 @@ class World:
         pool = PoolOptions(size=2)
         async with (
             connect(dsn) as sql,
+            connect(dsn) as outbox,
             Engine(Database(dsn, pool)) as one,
             Engine(Database(dsn, pool)) as other,
         ):
             await sql.execute(SET)
             await sql.execute(MOVABLE)
-            yield cls([one, other], sql, [Jobs(engine, Settings()) for engine in (one, other)])
+            yield cls([one, other], sql, outbox, [Jobs(engine, Settings()) for engine in (one, other)])
 
     async def walk(self, seed: int, steps: Sequence[int] = range(STEPS)) -> Failure | None:
         """Walk the steps of a seed, all or those named, on a queue of their own."""
@@ -71,7 +73,8 @@ class World:
         self.count += 1
         queue = f"q{self.count}"
         # Not before the real time: ids carry that, and are looked for by it.
-        machine = Machine(self.engines, self.sql, queue, options, float(int(time.time()) + 100_000), self.jobs)
+        now = float(int(time.time()) + 100_000)
+        machine = Machine(self.engines, self.sql, self.outbox, queue, options, now, self.jobs)
         history = [str(options)]
         number = 0
         try:
@@ -86,6 +89,7 @@ class World:
             history.append(f"{number} {machine.action}  <-")
             return Failure(seed, [step for step in steps if step <= number], error, history)
         finally:
+            await machine.end_held(commit=False)
             await self.engines[0].queues.delete(queue)
         return None
 

@@ -1,7 +1,8 @@
 -- Promises: acknowledges single messages by transaction id (or seq), each completed | failed | dlq | retry, as in the table of outcomes
 --   in docs/concepts: decided once per (call, partition, group), see queen.ack_lane.
 --   One row per item, in any order: status acked | noop | lost | unknown | committed | busy | invalid, whether its lease was released and
---   whether it became a dead letter. p_wait false: partitions someone else holds for the group are 'busy' (R6).
+--   whether it became a dead letter. p_wait false: partitions someone else holds for the group are 'busy' (R6). A token that is gone
+--   never comes back, so that this is said without waiting for anybody.
 -- Locks: where something may become a dead letter the queue and the partition (queen.keep_partition); consumer rows by (partition,
 --   group); partition rows only with SKIP LOCKED (R2).
 create or replace function queen.ack_messages(
@@ -22,9 +23,18 @@ begin
                n(id, name, call, lease, transaction_id, seq, status, error, place)
          group by n.id, n.name, n.call order by n.id, n.name, n.call
     loop
-        select x.id, x.name, p.name as partition_name into q
-          from queen.partitions p join queen.queues x on x.id = p.queue_id where p.id = l.id;
-        if (not l.dying or queen.keep_partition(l.id, p_wait))
+        select x.id, x.name, p.name as partition_name, c.partition_id is not null and array_position(l.leases, null) is null
+               and c.lease_id = any (l.leases) is not true as lost
+          into q
+          from queen.partitions p join queen.queues x on x.id = p.queue_id
+          left join queen.partition_consumers c on c.partition_id = p.id and c.consumer_group = l.name
+         where p.id = l.id;
+        if q.lost then
+            return query
+                select i.item, case when i.status in ('completed', 'failed', 'dlq', 'retry') then 'lost' else 'invalid' end, false, false,
+                       q.id, q.name, q.partition_name
+                  from unnest(l.items, l.statuses) i(item, status);
+        elsif (not l.dying or queen.keep_partition(l.id, p_wait))
            and exists (select from queen.lock_lanes(array[l.id], array[l.name], p_wait)) then
             return query
                 select a.item, a.status, a.released, a.dead, q.id, q.name, q.partition_name

@@ -1,7 +1,8 @@
 -- Promises: one portion of a queue's retention: looks at up to a thousand partitions whose oldest message is old enough, the oldest first,
 --   after the place given (both null: from the start), and removes up to p_limit messages. Returns how many went, and where to go on
---   (null: nothing is due after that). With nothing due, one probe of an index.
--- Locks: as queen.retain_partitions; those with nothing to remove are only read.
+--   (null: nothing is due after that). With nothing due, one probe of an index. Groups that wait for their cursors (queen.settle_group)
+--   get them, because nothing that was completed goes before: such a group may never pop again.
+-- Locks: as queen.retain_partitions; those with nothing to remove are only read. As queen.settle_group.
 create or replace function queen.retain_queue(
     p_queue_id bigint, p_after_at timestamptz, p_after_id bigint, p_limit integer,
     out handled bigint, out last_at timestamptz, out last_id bigint
@@ -20,6 +21,10 @@ begin
     select v_now - make_interval(secs => nullif(q.retention_seconds, 0)),
            v_now - make_interval(secs => nullif(q.completed_retention_seconds, 0))
       into v_aged, v_completed from queen.queues q where q.id = p_queue_id and q.retention_enabled;
+    if v_completed is not null then
+        perform queen.settle_group(p_queue_id, s.consumer_group) from queen.subscriptions s
+          where s.queue_id = p_queue_id and s.filled and not s.settled;
+    end if;
     with seen as materialized (
         select p.id, p.oldest_at, p.last_created_at, p.next_seq - p.first_seq as kept, p.first_seq, case when p.oldest_at < v_completed then (
                    select min(c.last_consumed_seq) from queen.partition_consumers c where c.partition_id = p.id) end as passed

@@ -1,7 +1,7 @@
 -- Promises: moves a group's cursors on a queue (or one partition): to start, end, just after the newest message not later than a time, or
 --   to a seq. Leases end, retries start again. p_dry_run: only says what would happen. Returns one row: partitions moved, messages that
 --   are delivered again, messages that are skipped.
--- Locks: queue row, credit slots, partition rows by id, consumer rows (R3).
+-- Locks: queue row, as queen.settle_group, credit slots, partition rows by id, consumer rows (R3).
 create or replace function queen.seek(
     p_queue text, p_group text, p_to text, p_time timestamptz default null, p_seq bigint default null, p_partition text default null,
     p_dry_run boolean default false
@@ -20,6 +20,8 @@ begin
     if not found then
         perform queen.raise_error('QUEUE_NOT_FOUND', format('there is no queue %L', p_queue));
     end if;
+    perform queen.settle_group(q.id, s.consumer_group) from queen.subscriptions s
+      where s.queue_id = q.id and s.consumer_group = p_group and s.filled and not s.settled;
     perform from queen.queue_credits where queue_id = q.id order by slot for no key update;
     select coalesce(array_agg(n.id), '{}') into v_ids
       from (select p.id from queen.partitions p
