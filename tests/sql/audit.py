@@ -149,7 +149,7 @@ class Audit:
         """A live lease with nothing left to finish is over. One that ran out may stay for a late ack, or go."""
         cursor = self.model.cursors[key]
         if cursor.live(self.model.now):
-            self.model.end_if_done(key)
+            self.model.end_if_done(key, looked=token is None)
         elif cursor.lease is not None and token is None:
             self.model.take(key, None)
         demand(token == (cursor.lease and cursor.lease.token), f"{key} has lease {token}, not {cursor.lease}")

@@ -254,7 +254,7 @@ class Model:
         if cursor is None or cursor.lease is None or cursor.lease.token != token:
             return "lost"
         self.advance(key, min(max(cursor.at, up_to), cursor.lease.last), completed=True)
-        self.end_if_done(key)
+        self.end_if_done(key, looked=False)
         return "acked"
 
     def advance(self, key: Key, to: int, *, completed: bool) -> None:
@@ -265,10 +265,11 @@ class Model:
             cursor.count(len(passed) if completed else 0, to - cursor.at)
             cursor.at, cursor.retries, cursor.again = to, 0, False
 
-    def end_if_done(self, key: Key) -> None:
-        """A lease with nothing left to finish is over."""
+    def end_if_done(self, key: Key, *, looked: bool = True) -> None:
+        """A lease with nothing left to finish is over; who does not look at messages leaves one with buried ones."""
         cursor = self.cursors[key]
-        if cursor.lease and not any(cursor.at < seq <= cursor.lease.last for seq in self.pending(key)):
+        left = self.pending(key) if looked else self.partitions[key[0]].after(cursor.at)
+        if cursor.lease and not any(cursor.at < seq <= cursor.lease.last for seq in left):
             cursor.count(0, max(cursor.lease.last - cursor.at, 0))  # deleted while they were leased: finished or not
             cursor.lease, cursor.not_before = None, 0
 
