@@ -1,8 +1,8 @@
 """One look at everything, shared by all pages: no page counts what needs a pass over all partitions.
 
 A look is taken when a page asks for one and the last is not fresh. One that took long stays fresh for longer, so that
-at most a tenth of one connection's time goes into looking, whoever watches and however many. A page does not wait for
-a look that takes long, unless there is none yet or something was just changed: it shows the last one and its age.
+at most a twentieth of one connection's time goes into looking, whoever watches and however many. A page does not wait
+for a look that takes long, unless there is none yet or something was just changed: it shows the last one and its age.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PACE_MINUTES: Final = 60
 LIMIT: Final = "5s"
 PAGE_LIMIT: Final = "2s"
 _FRESH: Final = 0.5
-_SHARE: Final = 10
+_SHARE: Final = 20
 _QUICK: Final = 0.05
 _AFTER_ACT: Final = 3.0
 OLD: Final = 60.0
