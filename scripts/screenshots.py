@@ -1,4 +1,4 @@
-"""Pictures of every page of the dashboard, light, dark and narrow: of a demo with pipelines run and a move begun.
+"""Pictures of every page of the dashboard, light, dark and narrow: of a demo with pipelines run.
 
 `screenshots.py FOLDER` writes whole pages there, too: to look at.
 """
@@ -15,10 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import psycopg
 from playwright.sync_api import Page, sync_playwright
-
-from queen.db.embedded import EmbeddedServer
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images" / "dashboard"
 VIEWS: dict[str, dict[str, Any]] = {
@@ -41,8 +38,6 @@ def main() -> None:
                 with httpx2.Client(base_url=address, timeout=30) as client:
                     pages = prepare(client, folder)
                 take(address, pages)
-                move(folder)
-                take(address, {"transfer": "transfer"})
             finally:
                 broker.terminate()
                 broker.wait(60)
@@ -76,18 +71,8 @@ def prepare(client: httpx2.Client, folder: str) -> dict[str, str]:
         "workflows": "workflows", "workflow": f"workflow?id={workflow['id']}", "schedules": "schedules",
         "pipelines": "pipelines", "pipeline": "pipeline?name=rollups", "skew": "pipeline?name=skew",
         "triage": "pipeline?name=triage", "system": "system", "postgres": "system?tab=postgres",
-        "settings": "system?tab=settings", "audit": "system?tab=audit",
+        "settings": "system?tab=settings", "audit": "system?tab=audit", "transfer": "transfer",
     }  # fmt: skip
-
-
-def move(folder: str) -> None:
-    """A small system of an earlier schema, copied into the demo and compared."""
-    with EmbeddedServer.start(Path(folder)) as server:
-        with psycopg.connect(server.dsn("postgres"), autocommit=True) as connection:
-            connection.execute("create database earlier")
-        ends = ["--source", server.dsn("earlier"), "--target", server.dsn()]
-        for step in (["generate", "--seed", "pictures"], ["copy"], ["follow", "--seconds", "3"], ["verify"]):
-            subprocess.run([*QUEEN, "migrate", "from-v3", *ends, *step], check=False, timeout=120)
 
 
 def plant(client: httpx2.Client) -> None:
