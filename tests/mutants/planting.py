@@ -34,7 +34,7 @@ ONE_TEST = 100
 ONE_RUN = 280
 TO_END = 30
 # Finding and loading every plugin that is installed takes longer than most tests; these are what single tests need.
-PLUGINS = ("xdist", "pytest_asyncio", "pytest_timeout", "queen.testing.plugin")
+PLUGINS = ("xdist.plugin", "pytest_asyncio.plugin", "pytest_timeout", "queen.testing.plugin")
 
 
 @dataclass(frozen=True)
