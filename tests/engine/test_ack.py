@@ -375,6 +375,11 @@ async def test_the_same_lane_twice_in_one_call(engine: Engine, sql: Sql) -> None
     outcomes = await engine.ack_leases([up_to(got[0]), up_to(got[2])])
     assert [(o.verdict, o.released) for o in outcomes] == [("acked", False), ("acked", True)]
     assert (await lane(sql))["last_consumed_seq"] == 3
+    await push(engine, 4, 5, 6)
+    got = await pop(engine)
+    outcomes = await engine.ack_leases([up_to(got[2]), up_to(got[0])])
+    assert [(o.verdict, o.released) for o in outcomes] == [("acked", True), ("lost", False)]
+    assert (await lane(sql))["last_consumed_seq"] == 6
 
 
 async def test_concurrent_acks_of_one_lane(engine: Engine, sql: Sql) -> None:

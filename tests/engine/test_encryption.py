@@ -41,8 +41,9 @@ async def test_also_inside_a_transaction_and_beside_plain_queues(sealed: Engine,
 
 async def test_a_new_key_reads_what_the_old_one_sealed(sealed: Engine, database: str, sql: Sql) -> None:
     await push(sealed, 1)
-    async with Engine.connect(database, keys=KeyRing([OLD, f"next:{NEW}"])) as engine:
-        assert numbers(await pop(engine, group="a")) == [1]
+    for group, ring in (("a", [OLD, f"next:{NEW}"]), ("c", [f"next:{NEW}", OLD])):
+        async with Engine.connect(database, keys=KeyRing(ring)) as engine:
+            assert numbers(await pop(engine, group=group)) == [1]
     async with Engine.connect(database, keys=KeyRing([f"next:{NEW}"])) as engine:
         await push(engine, 2)
         got = await pop(engine, group="b")

@@ -15,7 +15,7 @@ from queen.ids import uuid7
 from queen.model import NewMessage
 from tests.support.clock import Clock
 from tests.support.wait import eventually
-from tests.support.work import Sql, connect, message, numbers, pop, push, stored
+from tests.support.work import WAITS_FOR_A_LOCK, Sql, connect, message, numbers, pop, push, stored
 
 
 async def test_a_push_creates_queue_and_partition(engine: Engine, sql: Sql) -> None:
@@ -312,7 +312,9 @@ async def test_looking_for_many_items_costs_the_tail_once(engine: Engine, sql: S
     assert read < 3 * 2000
 
 
-async def test_a_push_has_its_turn_beside_transactions_that_follow_each_other(engine: Engine, database: str) -> None:
+async def test_a_push_has_its_turn_beside_transactions_that_follow_each_other(
+    engine: Engine, sql: Sql, database: str
+) -> None:
     """Someone else's next transaction always waits for the lock when the last one ends."""
     await push(engine, 0)
     done = asyncio.Event()
@@ -326,6 +328,7 @@ async def test_a_push_has_its_turn_beside_transactions_that_follow_each_other(en
 
     async def pushes() -> None:
         try:
+            await eventually(lambda: sql.fetchval(WAITS_FOR_A_LOCK))
             await asyncio.gather(*[push(engine, n) for n in range(20)])
         finally:
             done.set()

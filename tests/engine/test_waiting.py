@@ -131,9 +131,21 @@ async def test_a_push_in_flight_is_found_soon_after_its_commit(patient: Engine, 
         assert numbers(await asyncio.wait_for(waiting, WOKEN)) == [2]
 
 
-async def test_the_wait_ends_when_it_said(engine: Engine) -> None:
+@pytest.mark.parametrize("how", ["ack", "whole ack"])
+async def test_an_ack_beside_an_open_push_loses_no_wake_up(patient: Engine, database: str, how: str) -> None:
+    """The push saw a lease when it looked for whom to wake, the ack does not see the push."""
+    await push(patient, 1)
+    got = await pop(patient)
+    async with connect(database) as other, other.transaction():
+        await other.execute("select queen.push('q', 'p', '{\"n\": 2}')")
+        await (patient.ack(acks(got)) if how == "ack" else patient.ack_messages(got))
+    assert numbers(await asyncio.wait_for(pop(patient, wait=20), WOKEN)) == [2]
+
+
+async def test_the_wait_ends_when_it_said(patient: Engine) -> None:
+    """By its own time, not with the next poll."""
     started = time.monotonic()
-    assert await pop(engine, wait=0.3) == []
+    assert await pop(patient, wait=0.3) == []
     assert 0.25 < time.monotonic() - started < WOKEN
 
 
@@ -144,6 +156,7 @@ async def test_many_waiters_share_what_comes_first_come_first_served(patient: En
     await eventually(lambda: patient.parked.get("q") == 100)
     await patient.push([message(n, partition=str(n)) for n in range(40)])
     await eventually(lambda: sum(task.done() for task in waiting) == 40)
+    assert all(task.done() for task in waiting[:40]), "somebody was served before one who had waited longer"
     got = [task.result() for task in waiting if task.done()]
     assert sorted(n for batch in got for n in numbers(batch)) == list(range(40))
     await patient.push([message(n, partition=str(n)) for n in range(40, 100)])
