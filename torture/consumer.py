@@ -169,22 +169,27 @@ class Batches(Consume):
 
 
 class Relay(Actor):
-    """Moves messages to another queue: one acknowledgement and one push in one transaction, for each."""
+    """Moves messages to another queue: acknowledgements and pushes in one transaction, for one message or several."""
 
     async def run(self) -> None:
         """Relay until the end."""
         while self.consuming:
+            batch = self.rng.choice((1, 8, 30))
             try:
-                found = await self.client.pop(
-                    self.plan.queue, group=self.plan.group, batch=self.rng.choice((1, 3)), wait=1.0
-                )
-                for message in found:
-                    async with self.client.transaction() as transaction:
-                        name = f"{message.transaction_id}>{uuid7()}"
-                        transaction.push(RELAYED, {}, partition=message.partition, transaction_id=name)
-                        transaction.ack(message)
+                found = await self.client.pop(self.plan.queue, group=self.plan.group, batch=batch, wait=1.0)
+                while found:
+                    count = self.rng.choice((1, 5, 30))
+                    await self._relay(found[:count])
+                    found = found[count:]
             except TROUBLE:
                 await self.pause(0.02, 0.1)
+
+    async def _relay(self, messages: Sequence[Message[Any]]) -> None:
+        async with self.client.transaction() as transaction:
+            for message in messages:
+                name = f"{message.transaction_id}>{uuid7()}"
+                transaction.push(RELAYED, {}, partition=message.partition, transaction_id=name)
+                transaction.ack(message)
 
 
 def by_partition(messages: Sequence[Message[Any]]) -> list[list[Message[Any]]]:
