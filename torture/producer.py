@@ -72,7 +72,7 @@ class Outbox(Actor):
                 while self.running:
                     await self._transact(connection, f"{self.name}-o{count}")
                     count += 1
-                    await self.pause(0.05, 0.3)
+                    await self.pause(0.02, 0.3)
             except (*TROUBLE, asyncpg.PostgresError, asyncpg.InterfaceError):
                 count += 1
             finally:
@@ -86,7 +86,7 @@ class Outbox(Actor):
             self.queue.name, {"outbox": name}, partition=partition, transaction_id=name, connection=connection
         )
         await connection.execute("insert into torture.outbox (name) values ($1)", name)
-        if self.rng.random() < 0.3:
+        if self.rng.random() < 0.6:
             await asyncio.sleep(self.rng.uniform(0.02, 0.3))
         self.history.note("outbox", name)
         if self.rng.random() < 0.2:

@@ -14,6 +14,7 @@ from torture.plan import ASIDE
 from torture.rack import SQL, Rack
 
 MEMORY_LIMIT = 600 << 20
+AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 ASLEEP = (SQL / "asleep.sql").read_text()
 UNDONE = (SQL / "undone.sql").read_text()
 SIZES = (SQL / "sizes.sql").read_text()
@@ -28,48 +29,57 @@ class Watch:
         self.violations: list[str] = []
 
     async def run(self) -> None:
-        """Look twice a second until cancelled."""
-        turn = 0
-        while True:
-            self._look_at_processes()
-            await self._look_at_database(sizes=turn % 20 == 0)
-            turn += 1
-            await asyncio.sleep(0.5)
+        """Look at processes and at the database until cancelled."""
+        async with asyncio.TaskGroup() as looking:
+            looking.create_task(self._look_at_processes())
+            looking.create_task(self._look_at_database())
 
     def close(self) -> None:
         """Keep the samples."""
         self._samples.close()
 
-    def _look_at_processes(self) -> None:
-        memory: dict[str, int] = {}
-        for name, process in self._rack.processes.items():
-            if process.wanted and process.exit_code is not None and self._rack_runs():
-                self.violations.append(f"{name} ended by itself ({process.exit_code}): {process.log()}")
-                process.start()
-            memory[name] = process.memory()
-            if memory[name] > MEMORY_LIMIT * max(self._rack.plan.brokers.get(name.removeprefix("broker-"), 1), 1):
-                self.violations.append(f"{name} has {memory[name] >> 20} MiB in memory")
-        self._sample("memory", memory)
+    async def _look_at_processes(self) -> None:
+        while True:
+            memory: dict[str, int] = {}
+            for name, process in self._rack.processes.items():
+                if process.wanted and process.exit_code is not None and self._rack_runs():
+                    self._violated(f"{name} ended by itself ({process.exit_code}): {process.log()}")
+                    process.start()
+                memory[name] = process.memory()
+                if memory[name] > MEMORY_LIMIT * self._rack.plan.brokers.get(name.removeprefix("broker-"), 1):
+                    self._violated(f"{name} has {memory[name] >> 20} MiB in memory")
+            self._sample("memory", memory)
+            await asyncio.sleep(1)
 
     def _rack_runs(self) -> bool:
         return (self._rack.folder / "phase").read_text() != "end"
 
-    async def _look_at_database(self, *, sizes: bool) -> None:
-        try:
-            connection = await asyncpg.connect(self._rack.dsn, timeout=2, command_timeout=5)
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            return
-        try:
-            async with connection.transaction(isolation="repeatable_read", readonly=True):
-                for row in await connection.fetch(ASLEEP):
-                    self.violations.append(f"lost wake-up: {dict(row)} wait and are not ready")
+    async def _look_at_database(self) -> None:
+        while True:
+            try:
+                connection = await asyncpg.connect(self._rack.dsn, timeout=2, command_timeout=5)
+                try:
+                    for turn in range(100):
+                        await self._look(connection, turn)
+                        await asyncio.sleep(0.1)
+                finally:
+                    connection.terminate()
+            except AWAY:
+                await asyncio.sleep(0.2)
+
+    async def _look(self, connection: asyncpg.Connection[asyncpg.Record], turn: int) -> None:
+        """One snapshot: what waits and is not due; now and then how much there is."""
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            for row in await connection.fetch(ASLEEP):
+                self._violated(f"lost wake-up: {dict(row)} wait and are not ready")
+            if turn % 5 == 0:
                 self._make_room(await connection.fetchval(UNDONE, list(ASIDE)))
-                if sizes:
-                    self._sample("sizes", {row["name"]: row["size"] for row in await connection.fetch(SIZES)})
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            return
-        finally:
-            connection.terminate()
+            if turn == 0:
+                self._sample("sizes", {row["name"]: row["size"] for row in await connection.fetch(SIZES)})
+
+    def _violated(self, text: str) -> None:
+        self.violations.append(text)
+        self._rack.history.note("violation", text)
 
     def _make_room(self, waiting: int) -> None:
         """So that draining ends soon: producers wait while there is more to do than this."""
