@@ -11,9 +11,13 @@ from queen.ids import uuid7
 from queen.model import NewMessage
 from torture.actor import TROUBLE, Actor
 
+RUSH = 20
+
 
 class Producer(Actor):
     """Pushes singles and batches, with and without ids of its own, some of them for later."""
+
+    _rushed = 0
 
     async def run(self) -> None:
         """Push until the run ends; what was not accepted by then is nobody's promise."""
@@ -32,10 +36,18 @@ class Producer(Actor):
                     break
                 except TROUBLE:
                     await self.pause(0.02, 0.2)
-            if self.queue.quiet:
-                await self.pause(0.05, 0.4)
-                continue
-            await self.pause(0.01, 0.02 if self.context.phase == "rush" else 0.12 * self.context.plan.pace)
+            await self._rest()
+
+    async def _rest(self) -> None:
+        """In a rush a few pushes follow each other closely; a quiet queue gets one now and then."""
+        rushing = self.context.phase == "rush"
+        self._rushed = self._rushed + 1 if rushing else 0
+        if self.queue.quiet:
+            await self.pause(0.05, 0.4)
+        elif rushing and self._rushed < RUSH:
+            await self.pause(0.0, 0.02)
+        else:
+            await self.pause(0.01, 0.12 * (10.0 if rushing else self.context.plan.pace))
 
     def _items(self, count: int) -> list[NewMessage]:
         rng = self.rng
@@ -52,7 +64,7 @@ class Producer(Actor):
                 id=uuid7(),
                 deliver_at=due,
             )
-            for place in range(rng.choice((1, 1, 1, 3, 8, 20)))
+            for place in range(rng.choice((1, 1, 1, 3, 8, 20) if self.context.phase != "rush" else (1, 2)))
         ]
 
 
