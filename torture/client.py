@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from pathlib import Path
 from typing import cast
@@ -49,8 +50,16 @@ class Spec(Struct, frozen=True, kw_only=True):
     folder: str
 
 
+def show_tasks() -> None:
+    """Print where every task is, for a process that does not end."""
+    for task in asyncio.all_tasks():
+        task.print_stack(file=sys.stderr)
+    sys.stderr.flush()
+
+
 async def main(spec: Spec) -> None:
     """Run the actors of one client until the phase is `end`."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, show_tasks)
     plan = next(client for client in spec.plan.clients if client.name == spec.client)
     name = f"{spec.client}.{spec.life}"
     folder = Path(spec.folder)

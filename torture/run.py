@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,6 +94,9 @@ async def _torment(rack: Rack, verdict: Verdict) -> None:
             return
         await asyncio.sleep(0.1)
     late = [client.name for client in rack.plan.clients if rack.processes[client.name].exit_code is None]
+    for name in late:
+        rack.processes[name].signal(signal.SIGUSR1)  # it prints where its tasks are
+    await asyncio.sleep(1)
     verdict.violations.append(f"ends: {late} do not end")
 
 
