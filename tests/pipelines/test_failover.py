@@ -52,7 +52,7 @@ class Drill:
         self.queues.fill("orders", partitions=3, per_partition=2)
         with self.follower.on(self.queues) as follower:
             follower.poll()
-        self.pond.run("archive")
+        self.pond.run("archive", read_url=self.whole.url)
         self.whole.catch_up()
         self.reached = self.follower.offset["pos"]
 

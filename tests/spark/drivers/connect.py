@@ -1,15 +1,19 @@
-"""A thin client of Spark Connect: reads a queue, writes it to another, in batch and as a stream.
+"""A thin client of Spark Connect: reads a queue, writes it to another, in batch and as a stream, and sums it up.
 
 python connect.py URL DIRECTORY
+
+What it sums up to is in `sums.json` of the directory afterwards.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
 
 from queen.spark.session import SETTINGS, environment
+from tests.spark.support.sums import sums
 
 
 def main(url: str, directory: Path) -> None:
@@ -30,7 +34,7 @@ def main(url: str, directory: Path) -> None:
     writer = rows.writeStream.format("queen").option("url", url).option("queue", "stream-out")
     query = writer.option("checkpointLocation", str(directory / "checkpoint")).trigger(availableNow=True).start()
     query.awaitTermination()
-    assert messages.count() == 30
+    (directory / "sums.json").write_text(json.dumps(sums(spark, url, "in")))
     spark.stop()
 
 

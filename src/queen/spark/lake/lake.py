@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from queen.spark.errors import SparkError
 from queen.spark.lake.durably import FULL, full
 from queen.spark.lake.files import File, Reach, State, listed
+from queen.spark.lake.heads import Head, Heads
 from queen.spark.lake.places import Place
 from queen.spark.lake.reading import frame_of
 from queen.spark.lake.tables import LAKE_TABLES, MESSAGES, delta_schema, divided_by
@@ -58,6 +61,7 @@ class Lake:
     def __init__(self, place: Place, identity: Identity) -> None:
         self.place = place
         self.identity = identity
+        self._heads = Heads()
 
     @classmethod
     def open(cls, path: str | Path) -> Lake:
@@ -102,18 +106,8 @@ class Lake:
 
     @classmethod
     def _known(cls, place: Place) -> Lake | None:
-        log = opened(place.below(MESSAGES))
-        return None if log is None else cls(place, cls._identity(place, log))
-
-    @staticmethod
-    def _identity(place: Place, log: DeltaTable) -> Identity:
-        metadata = log.metadata()
-        said = metadata.configuration
-        if "queen.database" not in said:
-            raise SparkError("LAKE_NOT_FOUND", f"the Delta table at {place.address}/{MESSAGES} is not a lake of queues")
-        if said.get("queen.format", FORMAT) > FORMAT:
-            raise SparkError("LAKE_TOO_NEW", f"the lake at {place.address} was made by a newer release of Queen")
-        return Identity(str(metadata.id), str(said["queen.database"]), int(said["queen.removed"] or 0))
+        head = head_of(Heads(), place.below(MESSAGES))
+        return None if head is None else cls(place, identity_of(place, head))
 
     def require_database(self, database: str) -> None:
         """Refuse to mix the messages of two databases."""
@@ -131,8 +125,8 @@ class Lake:
 
     def adopt(self, database: str) -> Lake:
         """The lake as one of the server that took over; whoever still writes to it for the other is refused."""
-        log = self.log(MESSAGES)
-        if log is None or self._identity(self.place, log) != self.identity:
+        log, head = self.log(MESSAGES), head_of(self._heads, self.place.below(MESSAGES))
+        if log is None or head is None or identity_of(self.place, head) != self.identity:
             raise Moved(self.place.address)
         with said_plainly(self.place):
             try:
@@ -154,8 +148,12 @@ class Lake:
 
     def reach(self, table: str) -> Reach | None:
         """Up to where a table is complete."""
-        log = opened(self.place.below(table))
-        return None if log is None else reached(table, log)
+        head = self.head(table)
+        return None if head is None else reach_of(table, head.transactions.get(ARCHIVE))
+
+    def head(self, table: str) -> Head | None:
+        """The head of the log of a table; None when nothing of it was archived yet."""
+        return head_of(self._heads, self.place.below(table))
 
     def read(self, spark: SparkSession, table: str, files: Sequence[File] | None = None) -> DataFrame:
         """The committed rows of a table, or of some of its files: nothing that is half-written, nothing twice."""
@@ -181,16 +179,23 @@ class Lake:
     def append(self, table: str, files: Sequence[File], since: Reach | None, reach: Reach) -> None:
         """Let files count, and the table be complete up to `reach`, if it was up to `since` until now."""
         place = self.place.below(table)
-        log = opened(place)
-        if log is None:
+        head = self.head(table)
+        if head is None:
             create(place, table, self.identity.database, self.identity.removed)
-            log = opened(place)
-        if log is None or reached(table, log) != since:
+            head = self.head(table)
+        if head is None or reach_of(table, head.transactions.get(ARCHIVE)) != since:
             raise Moved(self.place.address)
         if table == MESSAGES:
-            Lake(self.place, self._identity(self.place, log)).require_database(self.identity.database)
-        version = reach.pos if table == MESSAGES else reach.until
-        self._commit(log, table, [file.added(new=True) for file in files], Transaction(ARCHIVE, version or 0))
+            Lake(self.place, identity_of(self.place, head)).require_database(self.identity.database)
+        version = (reach.pos if table == MESSAGES else reach.until) or 0
+        if place.local and head.plain:
+            if not self._heads.append(place, table, files, ARCHIVE, version):
+                raise Moved(self.place.address)
+            return
+        log = opened(place)
+        if log is None or reached(table, log) != since:
+            raise Moved(self.place.address)
+        self._commit(log, table, [file.added(new=True) for file in files], Transaction(ARCHIVE, version))
 
     def exchange(self, table: str, log: DeltaTable, gone: Sequence[File], merged: Sequence[File]) -> None:
         """Let files count in place of others that hold the same rows; of two who try at once one is refused."""
@@ -227,13 +232,7 @@ def opened(place: Place, version: int | None = None) -> DeltaTable | None:
     except TableNotFoundError:
         return None
     except (DeltaError, OSError) as error:
-        # After the first line delta-rs tells where in its own code it was.
-        told = str(error).strip().partition("\n")[0]
-        raise SparkError(
-            "LAKE_DAMAGED",
-            f"the log of {place.address} cannot be read ({told}): if it was changed by something else, restore it from "
-            "a copy",
-        ) from error
+        raise damaged(place, error) from error
 
 
 def create(place: Place, table: str, database: str, removed: int) -> None:
@@ -253,10 +252,43 @@ def create(place: Place, table: str, database: str, removed: int) -> None:
 
 def reached(table: str, log: DeltaTable) -> Reach | None:
     """Up to where a table is complete."""
-    version = log.transaction_version(ARCHIVE)
+    return reach_of(table, log.transaction_version(ARCHIVE))
+
+
+def reach_of(table: str, version: int | None) -> Reach | None:
+    """Up to where a table is complete, as its application transaction says."""
     if version is None:
         return None
     return Reach(pos=version) if table == MESSAGES else Reach(until=version)
+
+
+def head_of(heads: Heads, place: Place) -> Head | None:
+    """The head of the log at a place, if there is one."""
+    try:
+        return heads.of(place)
+    except (DeltaError, OSError, msgspec.DecodeError, pa.ArrowInvalid) as error:
+        raise damaged(place, error) from error
+
+
+def identity_of(place: Place, head: Head) -> Identity:
+    """What a lake is, as its table of messages says."""
+    said = head.configuration
+    if "queen.database" not in said:
+        raise SparkError("LAKE_NOT_FOUND", f"the Delta table at {place.address}/{MESSAGES} is not a lake of queues")
+    if said.get("queen.format", FORMAT) > FORMAT:
+        raise SparkError("LAKE_TOO_NEW", f"the lake at {place.address} was made by a newer release of Queen")
+    return Identity(head.id, str(said["queen.database"]), int(said["queen.removed"] or 0))
+
+
+def damaged(place: Place, error: Exception) -> SparkError:
+    """A log that cannot be read."""
+    # After the first line delta-rs tells where in its own code it was.
+    told = str(error).strip().partition("\n")[0]
+    return SparkError(
+        "LAKE_DAMAGED",
+        f"the log of {place.address} cannot be read ({told}): if it was changed by something else, restore it from "
+        "a copy",
+    )
 
 
 @contextmanager

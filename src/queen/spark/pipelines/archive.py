@@ -48,7 +48,7 @@ STATEMENTS: Final = {"deliveries": "table_deliveries", "dead_letters": "table_de
 @pipeline(
     "archive",
     summary="Every message, delivery, dead letter and workflow event into the lake, exactly once",
-    options={"rows": "1000000", "file_megabytes": "128", "on_loss": "fail"},
+    options={"rows": "1000000", "file_megabytes": "128", "on_loss": "fail", "read_url": ""},
     continuous=True,
 )
 def archive(context: Context) -> Outcome:
@@ -123,9 +123,9 @@ class Archiver:
         return Position(here.pos if first is None else min(first, here.pos), identity.database, identity.removed)
 
     def _rows_per_task(self) -> int:
-        """As many rows as make a file of the size wanted, going by those there are."""
-        files = self._lake.state().of(MESSAGES)
-        rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
+        """As many rows as make a file of the size wanted, going by those of the latest commits."""
+        head = self._lake.head(MESSAGES)
+        rows, size = (head.rows, head.bytes) if head is not None else (0, 0)
         return max(self._target * rows // size if rows and size else self._target // BYTES_PER_ROW, 1)
 
     def _archive_times(self, table: str, until: datetime) -> int:
@@ -175,6 +175,8 @@ class MessageStream:
         reader = self.context.spark.readStream.format("queen").option("url", self.context.url)
         reader = reader.option("archive", "lenient" if lenient else "strict")
         reader = reader.option("startingOffsets", json.dumps(self.start.to_offset()))
+        if replica := self.context.options["read_url"]:
+            reader = reader.option("readUrl", replica)
         frame = reader.option("maxOffsetsPerTrigger", rows).option("maxRowsPerTask", per_task).load()
         with tempfile.TemporaryDirectory(prefix="queen-archive-") as checkpoint:
             writer = frame.writeStream.foreachBatch(partial(self._batch, target))
