@@ -107,7 +107,7 @@ def test_a_lake_of_another_database(pond: Pond, postgres: Postgres) -> None:
     assert verify(pond.lake, pond.queues.url).agrees
 
 
-@pytest.mark.parametrize("lake", ["gs://bucket/x", "hdfs://host/x", "file:///x", "s3://"])
+@pytest.mark.parametrize("lake", ["gs://", "hdfs://host/x", "file:///x", "s3://"])
 def test_an_address_is_no_directory(pond: Pond, lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shown = queen("pipeline", "run", "archive", "--once", "--url", pond.queues.url, "--lake", lake)
