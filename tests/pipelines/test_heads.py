@@ -16,6 +16,7 @@ from queen.spark.lake import Lake, heads
 from queen.spark.lake.files import File, Reach
 from queen.spark.lake.heads import Heads
 from queen.spark.lake.lake import Moved
+from queen.spark.lake.places import Place
 from queen.spark.lake.tables import delta_schema
 
 
@@ -120,7 +121,7 @@ def test_a_commit_reads_and_writes_as_much_with_many_files_as_with_few(
     few, many = filled(tmp_path / "few", 3, 1), filled(tmp_path / "many", 3, 3000)
     right, sizes = heads.commit_of, list[int]()
 
-    def commit_of(place: heads.Place, version: int) -> object:
+    def commit_of(place: Place, version: int) -> object:
         found = Path(place.path(heads.commit_name(version)))
         sizes.append(found.stat().st_size if found.exists() else 0)
         return right(place, version)

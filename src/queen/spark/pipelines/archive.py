@@ -126,6 +126,10 @@ class Archiver:
         """As many rows as make a file of the size wanted, going by those of the latest commits."""
         head = self._lake.head(MESSAGES)
         rows, size = (head.rows, head.bytes) if head is not None else (0, 0)
+        if not rows:
+            # The commits of delta-rs do not tell.
+            files = self._lake.state().of(MESSAGES)
+            rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
         return max(self._target * rows // size if rows and size else self._target // BYTES_PER_ROW, 1)
 
     def _archive_times(self, table: str, until: datetime) -> int:
