@@ -7,7 +7,8 @@ const told = document.getElementById("told");
 
 // ---- requests carry a header that no page of another site can send
 document.body.addEventListener("htmx:configRequest", (event) => { event.detail.headers["X-Queen-Dashboard"] = "1"; });
-document.body.addEventListener("htmx:afterSwap", (event) => {
+// Once its form is wired: a quick Enter must not send it without our header.
+document.body.addEventListener("htmx:afterSettle", (event) => {
   if (event.detail.target === dialog && dialog.childElementCount && !dialog.open) dialog.showModal();
 });
 document.body.addEventListener("queen:done", () => { dialog.close(); refresh(true); });
