@@ -2,6 +2,7 @@
 
     python bench/pipelines.py              a million messages, three rounds (about four minutes)
     python bench/pipelines.py --quick      a short look
+    python bench/pipelines.py --incremental    analyses with one hundredth new beside full ones (bench/incremental.py)
 
 Rounds are interleaved after one that does not count, and medians compared. Then the archive runs as a command of its
 own on a tenth of the messages and on all of them, and the most memory its driver ever held is printed. Prints a table
@@ -24,6 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import incremental
 import psutil
 import psycopg
 from pyspark.sql import SparkSession
@@ -115,6 +117,9 @@ def driver_memory(url: str, lake: Path) -> dict[str, float]:
 
 def main() -> None:
     options = arguments()
+    if options.incremental:
+        incremental.main(options.orders)
+        return
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
         folder.chmod(0o711)
@@ -136,8 +141,10 @@ def measure(server: EmbeddedServer, folder: Path, rows: int, count: int) -> dict
     spark.sparkContext.setLogLevel("ERROR")
     bench = Bench(url, spark, folder)
     took = rounds(bench, count)
-    spark.stop()
     lake = Lake.open(folder / "lake")
+    checked = timed(lambda: require(verify(lake, url, spark).agrees))
+    compacted = timed(lambda: require(compact(spark, lake).after > 0))
+    spark.stop()
     seconds = {name: round(statistics.median(values), 2) for name, values in took.items()}
     ratio = seconds["plain"] / seconds["archive"]
     return {
@@ -150,8 +157,8 @@ def measure(server: EmbeddedServer, folder: Path, rows: int, count: int) -> dict
         "goal": GOAL,
         "met": ratio >= GOAL,
         "driver_megabytes": {f"{rows // 10} messages": small, f"{rows} messages": large},
-        "verify_seconds": round(timed(lambda: require(verify(lake, url).agrees)), 2),
-        "compact_seconds": round(timed(lambda: require(compact(lake).after > 0)), 2),
+        "verify_seconds": round(checked, 2),
+        "compact_seconds": round(compacted, 2),
         "load_average": psutil.getloadavg()[0],
     }
 
@@ -166,6 +173,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages, one round, no results written")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--incremental", action="store_true", help="the analyses instead of the archive")
+    parser.add_argument("--orders", type=int, default=60_000, help="orders in a hundred days, for --incremental")
     options = parser.parse_args()
     if options.quick:
         options.rows, options.rounds = options.rows // 10, 1

@@ -105,7 +105,7 @@ def agreed(pond: Pond, pushed: Counter[str]) -> None:
 @pytest.mark.chaos
 @pytest.mark.timeout(400)
 def test_lake_and_database_hold_every_message_once_whatever_is_killed(pond: Pond, tmp_path: Path) -> None:
-    under_fire(pond, tmp_path, kills=3)
+    under_fire(pond, tmp_path, kills=2)
 
 
 @pytest.mark.chaos

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from queen.cli import main
 from queen.spark.errors import SparkError
-from queen.spark.lake.compaction import compact, rewritten
+from queen.spark.lake.compaction import compact, merge, vacuum
 from queen.spark.lake.files import Reach, listed
 from queen.spark.lake.querying import query
 from queen.spark.lake.verify import verify
@@ -61,15 +61,16 @@ def test_compacting_keeps_every_row_and_readers_of_before(pond: Pond) -> None:
         pond.run("archive")
     before = pond.lake.state()
     contents = pond.contents("orders")
-    done = compact(pond.lake)
-    assert (done.before, done.after, done.removed) == (3, 1, 0)
+    done = compact(pond.spark, pond.lake)
+    assert (done.before, done.after, done.rows) == (3, 1, 60)
+    assert vacuum(pond.spark, pond.lake) == 0, "a reader may still be at it"
     assert pond.contents("orders") == contents
     assert pond.lake.read(pond.spark, "messages", before.of("messages")).count() == 60, "old files wait for readers"
     assert verify(pond.lake, pond.queues.url).agrees
     pond.queues.fill("orders", partitions=2, per_partition=1)
     pond.run("archive")
     assert verify(pond.lake, pond.queues.url).agrees
-    assert pond.lake.vacuum(hours=0) == 3
+    assert vacuum(pond.spark, pond.lake, hours=0) == 3
     assert pond.contents("orders")["p1"] == [*range(1, 32)]
 
 
@@ -81,8 +82,8 @@ def test_of_two_compactions_at_once_one_is_refused(pond: Pond) -> None:
     log = lake.log("messages")
     assert log is not None
     files = list(listed("messages", log))
-    merged = list(rewritten(lake, "messages", files, 1 << 20))
-    compact(pond.lake)
+    merged = list(merge(lake.place.below("messages"), "messages", 1 << 20, files))
+    compact(pond.spark, pond.lake)
     with pytest.raises(SparkError, match="another run is writing"):
         lake.exchange("messages", log, files, merged)
     assert verify(pond.lake, pond.queues.url).agrees
@@ -110,8 +111,8 @@ def test_what_no_commit_names_is_not_read_and_is_removed(pond: Pond) -> None:
     stray.write_bytes(path.read_bytes())
     assert pond.contents("orders") == {"p0": [1, 2, 3, 4, 5]}
     assert query(pond.lake, "select count(*) from messages")[1] == [(5,)]
-    assert pond.lake.vacuum() == 0, "somebody may still be writing it"
-    assert pond.lake.vacuum(hours=0) == 1
+    assert vacuum(pond.spark, pond.lake) == 0, "somebody may still be writing it"
+    assert vacuum(pond.spark, pond.lake, hours=0) == 1
     assert not stray.exists()
     assert verify(pond.lake, pond.queues.url).agrees
 

@@ -1,18 +1,18 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from queen.demo.history import make_history
+from queen.demo.shop import STAGES
 from queen.demo.storing import store
 from queen.engine import Engine
 from queen.spark.errors import SparkError
 from queen.spark.pipelines.definition import Period
 from queen.spark.pipelines.journeys import handled, journeys
-from queen.spark.pipelines.rollups import events, filled, in_buckets, seconds, summary, wanted
+from queen.spark.pipelines.rollups import events, filled, in_buckets, seconds, summary
 from tests.pipelines.support.frames import START, Tables, at, rows
 from tests.pipelines.support.lakes import Pond
 
@@ -121,14 +121,22 @@ def test_an_open_backlog_grows_older(spark: SparkSession) -> None:
     assert queue == {0: (2, 55_000), 60: (2, 115_000)}
 
 
-def test_only_what_the_watermark_leaves_open_is_written_again(buckets: DataFrame) -> None:
-    kept = rows(wanted(buckets, Period(), at(60)))
-    minutes = {row["bucket"].timestamp() - START.timestamp() for row in kept if row["grain"] == "minute"}
-    assert minutes == {60, 120}
-    assert {row["grain"] for row in kept} == {"minute", "hour", "day"}
-    assert len(rows(wanted(buckets, Period(), None))) == len(rows(buckets))
-    asked = rows(wanted(buckets, Period(at(60), at(60) + timedelta(minutes=1)), None))
-    assert {(row["grain"], row["bucket"].timestamp() - START.timestamp()) for row in asked} == {("minute", 60)}
+def test_of_a_queue_with_many_messages_percentiles_are_of_the_values_there_are(shop: Tables) -> None:
+    found = journeys(shop.messages, shop.deliveries, shop.letters)
+    exact, near = (rows(in_buckets(events(found, shop.deliveries), "none", large)) for large in ((), ("a",)))
+    assert len(exact) == len(near) > 0
+    waits = {tuple(row["wait"] or ()) for row in near if row["queue"] == "a" and row["grain"] == "minute"}
+    assert waits == {(10_000, 20_000, 20_000), (), (20_000, 30_000, 30_000)}
+
+
+def test_a_queue_is_no_task_of_its_own(shop: Tables) -> None:
+    """Before anything of a queue is put in order, messages that were open over the same minutes are one row."""
+    found = journeys(shop.messages, shop.deliveries, shop.letters)
+    buckets = in_buckets(events(found, shop.deliveries), "none")
+    plan = filled(found, buckets)._jdf.queryExecution().optimizedPlan().toString()
+    windows = [line for line in plan.splitlines() if "Window" in line and "messages" in line]
+    assert windows == []
+    assert "Aggregate [queue" in plan
 
 
 def test_the_summary_is_of_the_whole_time(shop: Tables) -> None:
@@ -173,7 +181,7 @@ def test_a_run_over_a_period_leaves_no_hole(pond: Pond) -> None:
     assert pond.queues.value(counted, "first.payments") > 0
 
 
-def test_late_data_counts_within_the_watermark(pond: Pond) -> None:
+def test_late_data_counts_whenever_it_comes(pond: Pond) -> None:
     counted = (
         "select coalesce(sum(messages_in), 0) from queen.rollups where queue = %s and partition = '' and grain = %s"
     )
@@ -184,15 +192,21 @@ def test_late_data_counts_within_the_watermark(pond: Pond) -> None:
     make_shop(pond.queues.url, "first.", 40_000)
     pond.run("archive")
     pond.run("rollups")
-    orders = pond.queues.value("select count(*) from queen.messages") // 4
-    assert count("first.payments", "minute") >= orders > 0
-    make_shop(pond.queues.url, "late.", 38_500)
-    make_shop(pond.queues.url, "too-late.", 30_000)
+    make_shop(pond.queues.url, "late.", 30_000)
     pond.run("archive")
     outcome = pond.run("rollups")
-    assert outcome.figures["watermark_seconds"] == 3600
+    assert outcome.figures["days"] == len(STAGES), "the day of each queue that is new"
     for grain in ("minute", "hour", "day"):
         assert count("late.payments", grain) == count("first.payments", grain) > 0
-    assert [count("too-late.payments", grain) > 0 for grain in ("minute", "hour", "day")] == [False, False, True]
-    pond.run("rollups", period=Period(at(0), at(86_400)))
-    assert count("too-late.payments", "minute") == count("first.payments", "minute")
+
+
+def test_a_bucket_nothing_is_left_of_goes(pond: Pond) -> None:
+    make_shop(pond.queues.url, "", 40_000)
+    pond.run("archive")
+    pond.run("rollups")
+    stale = """insert into queen.rollups (queue, grain, bucket) values ('payments', 'minute', %s) returning 1"""
+    pond.queues.rows(stale, at(80_000))
+    pond.queues.rows("delete from queen.pipeline_state returning 1")
+    pond.queues.rows("update queen.pipeline_runs set versions = '{}' returning 1")
+    pond.run("rollups")
+    assert pond.queues.value("select count(*) from queen.rollups where bucket = %s", at(80_000)) == 0

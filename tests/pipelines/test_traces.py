@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import pytest
 from pyspark.sql import SparkSession
 
 from queen.spark.pipelines.definition import Period
+from queen.spark.pipelines.flows import edges, parts, shapes
 from queen.spark.pipelines.spans import Handling, Span, explain
-from queen.spark.pipelines.traces import drawn, edges, explained, gathered, places, shapes
+from queen.spark.pipelines.traces import drawn, explained, gathered
 from tests.pipelines.support.frames import Tables, at, rows
 
 
@@ -94,21 +96,37 @@ def test_traces_are_gathered_from_the_tables(spark: SparkSession) -> None:
         "t2": 11_000,
         "t3": 10_000,
     }
-    (shape,) = rows(shapes(found))
-    assert (shape["shape"], shape["count"], shape["total_p50_ms"], shape["slowest"]) == (
-        "orders(mail)",
-        3,
-        10_000,
-        "t2",
-    )
-    (edge,) = rows(edges(found))
-    assert (edge["source"], edge["target"], edge["count"], edge["latency_p50_ms"]) == ("orders", "mail", 3, 2000)
+    kept = {kind: [row["value"] for row in part] for kind, part in parts(found, 2, ["t1"], whole=True)}
+    (shape,) = drawn(shapes(kept["shapes"], kept["places"]))
+    assert (shape["shape"], shape["count"], shape["slowest"]) == ("orders(mail)", 3, "t2")
+    assert shape["total_p50_ms"] == pytest.approx(10_000, rel=0.01)
+    (edge,) = edges(kept["edges"])
+    assert (edge["source"], edge["target"], edge["count"]) == ("orders", "mail", 3)
+    assert edge["latency_p50_ms"] == pytest.approx(2000, rel=0.01)
     assert edge["critical_ms"] == 6000
-    by_place = {row["place"]: (row["wait_p50_ms"], row["work_p50_ms"]) for row in rows(places(found))}
-    assert by_place == {"orders": (1000, 2000), "orders > mail": (3000, 5000)}
-    (picture,) = drawn(shapes(found), places(found))
-    assert picture["picture"].startswith("<svg")
-    assert ">mail<" in picture["picture"]
+    by_place = {row["place"]: (row["wait_p50_ms"], row["work_p50_ms"]) for row in shape["places"]}
+    assert by_place == {
+        "orders": pytest.approx((1000, 2000), rel=0.01), "orders > mail": pytest.approx((3000, 5000), rel=0.01),
+    }  # fmt: skip
+    assert [one["trace"]["trace_id"] for one in kept["slowest"]] == ["t2", "t1"]
+    assert [one["trace"]["trace_id"] for one in kept["wanted"]] == ["t1"]
+    assert [one["trace"]["missing"] for one in kept["broken"]] == [["nowhere"]]
+    assert shape["picture"].startswith("<svg")
+    assert ">mail<" in shape["picture"]
+
+
+def test_a_trace_that_is_too_large_is_left_out_before_its_messages_are_brought_together(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queen.spark.pipelines.traces.LARGEST", 2)
+    tables = shop(spark)
+    for seq in range(6, 9):
+        tables.message("orders/p", seq, 900 + seq, trace_id="huge")
+    found = gathered(tables.messages, tables.deliveries, tables.letters, Period())
+    plan = found._jdf.queryExecution().optimizedPlan().toString().splitlines()
+    (collected,) = (number for number, line in enumerate(plan) if "collect_list(struct(id" in line)
+    assert any("count" in line and "> 2" in line for line in plan[collected + 1 :]), "below, so before"
+    assert {row["trace_id"] for row in rows(found)} == {"t0", "t1", "t2", "t3"}
 
 
 def test_a_period_takes_whole_traces(spark: SparkSession) -> None:

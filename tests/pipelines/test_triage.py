@@ -6,7 +6,16 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from queen.spark.pipelines.triage import commands, described, died, normalised, recovered, trend
+from queen.spark.pipelines.triage import (
+    commands,
+    described_at_once,
+    died,
+    how_many,
+    normalised,
+    recovered,
+    stumbled,
+    trend,
+)
 from tests.pipelines.support.frames import Tables, at, rows
 from tests.spark.support.queues import Queues
 
@@ -41,10 +50,10 @@ def failures(spark: SparkSession) -> Tables:
 
 def test_failures_fall_into_clusters(spark: SparkSession) -> None:
     tables = failures(spark)
-    every = died(tables.letters, "version").unionByName(
-        recovered(tables.messages, tables.deliveries, tables.letters, "version")
+    every = died(tables.letters, tables.redrives, "version").unionByName(
+        recovered(tables.messages, stumbled(tables.deliveries, tables.letters), "version")
     )
-    found = {(one["kind"], one["error"], one["version"]): one for one in described(every, at(100), at(704))}
+    found = {(one["kind"], one["error"], one["version"]): one for one in described_at_once(every)}
     assert {key: one["count"] for key, one in found.items()} == {
         ("dead", "card <n> declined", "1"): 6,
         ("dead", "card <n> declined", "2"): 1,
@@ -64,6 +73,25 @@ def test_failures_fall_into_clusters(spark: SparkSession) -> None:
         "queen", "dlq", "redrive", "--queue", "pay", "--group", "bank", "--error", "declined",
     ]  # fmt: skip
     assert redrive["also"] == 1
+
+
+def test_as_many_clusters_as_there_are_values_stay_where_they_are(spark: SparkSession) -> None:
+    """Of a day with more clusters than people look at, the largest come to the driver."""
+    many = spark.range(3000).selectExpr(
+        "'dead' as kind", "'q' as queue", "cast(id % 1500 as string) as error", "'' as version",
+        "'g' as consumer_group",
+        "cast(id as string) as partition", "timestamp'2026-01-01' as failed_at", "cast(id as string) as id",
+        "'{}' as payload", "'' as text", "false as redriven",
+    )  # fmt: skip
+    found = list(described_at_once(many.unionByName(many.where("error = '7'"))))
+    assert len(found) == 500
+    assert (found[0]["error"], found[0]["count"], found[0]["partitions"]) == ("7", 4, 2)
+
+
+def test_many_partitions_are_counted_within_three_percent(spark: SparkSession) -> None:
+    hashes = [row[0] for row in spark.range(20_000).selectExpr("xxhash64(cast(id as string))").collect()]
+    assert how_many({str(one): 1 for one in sorted(hashes)[:1000]}) == pytest.approx(20_000, rel=0.06)
+    assert how_many({str(one): 1 for one in hashes[:999]}) == 999
 
 
 @pytest.mark.parametrize(

@@ -65,36 +65,49 @@ def query(place: Place, statement: str) -> None:
 
 @command.command()
 @click.option("--files-only", is_flag=True, help="Do not compare with the database.")
+@click.option("--master", default="local[*]", show_default=True, help="Where Spark runs, such as spark://host:7077.")
 @placed
-def verify(place: Place, *, files_only: bool) -> None:
+def verify(place: Place, *, files_only: bool, master: str) -> None:
     """Check every file against the log, and every partition against PostgreSQL. Exit code 4: they differ."""
-    from queen.spark.lake import Lake  # noqa: PLC0415 - costly to load, and only when used
+    from queen.cli.pipeline import started  # noqa: PLC0415 - costly to load, and only when used
+    from queen.spark.lake import Lake  # noqa: PLC0415
     from queen.spark.lake.verify import verify as check  # noqa: PLC0415
 
-    if files_only:
-        verdict = check(Lake.open(place.lake), None)
-    else:
-        with place.database() as url:
-            verdict = check(Lake.open(place.lake), url)
+    lake = Lake.open(place.lake)
+    with started(master, {}) as spark:
+        if files_only:
+            verdict = check(lake, None, spark)
+        else:
+            with place.database() as url:
+                verdict = check(lake, url, spark)
     for text in verdict.damaged:
         click.echo(f"damaged: {text}", err=True)
     wrong = [lane for lane in verdict.lanes if not lane.agrees or lane.twice]
     place.rows([asdict(lane) for lane in (wrong or verdict.lanes)], "no messages to compare")
-    said = "agrees" if verdict.agrees else f"{len(verdict.damaged)} files damaged, {len(wrong)} partitions differ"
+    said = (
+        "agrees" if verdict.agrees else f"{len(verdict.damaged)} files damaged, {verdict.differing} partitions differ"
+    )
     click.echo(f"{verdict.rows:,} rows in {verdict.files:,} files: {said}", err=True)
     if not verdict.agrees:
         raise click.exceptions.Exit(4)
 
 
 @command.command()
+@click.option("--master", default="local[*]", show_default=True, help="Where Spark runs, such as spark://host:7077.")
 @placed
-def compact(place: Place) -> None:
+def compact(place: Place, *, master: str) -> None:
     """Rewrite small files into large ones, beside whoever writes, and remove what has not counted for a day."""
-    from queen.spark.lake import Lake  # noqa: PLC0415 - costly to load, and only when used
+    from queen.cli.pipeline import started  # noqa: PLC0415 - costly to load, and only when used
+    from queen.spark.lake import Lake  # noqa: PLC0415
     from queen.spark.lake.compaction import compact as rewrite  # noqa: PLC0415
+    from queen.spark.lake.compaction import vacuum  # noqa: PLC0415
 
-    done = rewrite(Lake.open(place.lake))
-    place.done(f"{done.before:,} files became {done.after:,}, {done.removed:,} left-overs removed", **asdict(done))
+    lake = Lake.open(place.lake)
+    with started(master, {}) as spark:
+        done = rewrite(spark, lake)
+        removed = vacuum(spark, lake)
+    told = {**asdict(done), "removed": removed}
+    place.done(f"{done.before:,} files became {done.after:,}, {removed:,} left-overs removed", **told)
 
 
 @command.command()

@@ -7,8 +7,9 @@ import json
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,7 +36,7 @@ T = TypeVar("T")
 
 @click.group(cls=Suggesting)
 def command() -> None:
-    """Run pipelines over the lake: archive, rollups, traces, triage, skew, replay, reconcile, report."""
+    """Run pipelines over the lake: archive, analyses and report, replay and reconcile, verify, compact and vacuum."""
 
 
 command.add_command(new)
@@ -108,7 +109,7 @@ def work_on(job: Job, confs: Mapping[str, str]) -> list[Finished]:
 
     check(job)
     bar = Bar()
-    with started(job, confs) as spark:
+    with sparking(job.master, confs) as spark:
         runner = Runner(job, spark, bar)
         with heeding(lambda: _stop(runner.stopping.is_set, runner.stopping.set, follows=job.every)):
             try:
@@ -118,14 +119,15 @@ def work_on(job: Job, confs: Mapping[str, str]) -> list[Finished]:
 
 
 @contextmanager
-def started(job: Job, confs: Mapping[str, str]) -> Iterator[SparkSession | None]:
-    """The Spark session that runs in this process already, or one of the job's own that ends with the block.
+def sparking(master: str, confs: Mapping[str, str]) -> Iterator[Callable[[], SparkSession]]:
+    """The way to a Spark session, which is started once it is asked for and ends with the block."""
+    with ExitStack() as stack:
+        yield cache(lambda: stack.enter_context(started(master, confs)))
 
-    None when the job needs none.
-    """
-    if not job.on_spark:
-        yield None
-        return
+
+@contextmanager
+def started(master: str, confs: Mapping[str, str]) -> Iterator[SparkSession]:
+    """The Spark session that runs in this process already, or one of its own that ends with the block."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - only when used
 
     from queen.spark.pipelines.running import SETTINGS  # noqa: PLC0415
@@ -137,9 +139,9 @@ def started(job: Job, confs: Mapping[str, str]) -> Iterator[SparkSession | None]
         return
     with tempfile.TemporaryDirectory(prefix="queen-pipeline-") as folder:
         settings = {**SETTINGS, "spark.driver.memory": "1g", "spark.ui.enabled": "false", **confs}
-        if not job.master.startswith("local"):
+        if not master.startswith("local"):
             settings["spark.submit.pyFiles"] = str(pack(Path(folder) / "queen.zip"))
-        spark = session(job.master, app="queen-pipeline", settings=settings)
+        spark = session(master, app="queen-pipeline", settings=settings)
         spark.sparkContext.setLogLevel("OFF")
         try:
             yield spark

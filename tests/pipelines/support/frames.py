@@ -80,6 +80,11 @@ class Tables:
         return self._frame("deliveries", self.delivery_rows)
 
     @property
+    def redrives(self) -> DataFrame:
+        """The table of redrives, which is empty."""
+        return self._frame("redrives", [])
+
+    @property
     def letters(self) -> DataFrame:
         """The table of dead letters."""
         return self._frame("dead_letters", self.letter_rows)

@@ -1,9 +1,10 @@
 """A driver of its own: relays the queue `in` to the queue `out` until nothing is left, and stumbles when told to.
 
-    python relay.py URL DIRECTORY MASTER
+    python relay.py URL DIRECTORY MASTER [ROWS]
 
-In the directory: the checkpoint; `fail-commit`, if it is there at the start, makes the sink fail once after it stored a
-batch, and the query is begun again. A worker that outlives a killed driver does not heed it.
+ROWS are those of a batch; a task has about a third of them. In the directory: the checkpoint; `fail-commit`, if it is
+there at the start, makes the sink fail once after it stored a batch, and the query is begun again. A worker that
+outlives a killed driver does not heed it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ from pyspark.sql.types import StructType
 from queen.spark import QueenDataSource, session
 from queen.spark.sink import StreamWriter
 
-ROWS_PER_TRIGGER = 4000
-ROWS_PER_TASK = 1400
+ROWS = 4000
 
 
 class StumblingWriter(StreamWriter):
@@ -62,10 +62,10 @@ class StumblingSource(QueenDataSource):
         return writer
 
 
-def relay(spark: SparkSession, url: str, directory: Path, flag: Path) -> None:
+def relay(spark: SparkSession, url: str, directory: Path, flag: Path, rows: int) -> None:
     reader = spark.readStream.format("queen").option("url", url).option("queue", "in")
-    reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", ROWS_PER_TRIGGER)
-    messages = reader.option("maxRowsPerTask", ROWS_PER_TASK).load()
+    reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", rows)
+    messages = reader.option("maxRowsPerTask", rows * 35 // 100).load()
     parsed = messages.selectExpr("partition", "from_json(payload, 'p int, n int') as m")
     doubled = parsed.selectExpr("partition", "to_json(named_struct('p', m.p, 'n', 2 * m.n)) as payload")
     writer = doubled.writeStream.format("stumbling").option("url", url).option("queue", "out")
@@ -73,7 +73,7 @@ def relay(spark: SparkSession, url: str, directory: Path, flag: Path) -> None:
     writer.trigger(availableNow=True).start().awaitTermination()
 
 
-def main(url: str, directory: Path, master: str) -> None:
+def main(url: str, directory: Path, master: str, rows: int = ROWS) -> None:
     settings = {"spark.driver.memory": "1g", "spark.executor.memory": "600m", "spark.ui.enabled": "false"}
     spark = session(master, app="relay", settings=settings)
     spark.sparkContext.setLogLevel("ERROR")
@@ -81,12 +81,12 @@ def main(url: str, directory: Path, master: str) -> None:
     flag = directory / "fail-commit"
     if flag.exists():
         try:
-            relay(spark, url, directory, flag)
+            relay(spark, url, directory, flag, rows)
         except StreamingQueryException as error:
             sys.stderr.write(f"{error}\nbegun again\n")
-    relay(spark, url, directory, directory / "no-such-flag")
+    relay(spark, url, directory, directory / "no-such-flag", rows)
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], *map(int, sys.argv[4:]))

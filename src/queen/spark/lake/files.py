@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -12,11 +13,13 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
-from queen.spark.lake.tables import GROUPS
+from queen.spark.lake.tables import GROUPS, MESSAGES, TIMES
 
 SEALED: Final = ".sealed.parquet"
 """Ends the name of a file with payloads that are encrypted. Names begin with the SHA-256 of the file, cut short."""
 DIGITS: Final = 32
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+TICK: Final = timedelta(microseconds=1)
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -30,6 +33,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bytes: int
     low: int = 0
     high: int = 0
+    """The least and greatest `pos` in it; of tables read by time the bounds of that, in microseconds since 1970."""
     stats: str = ""
     """As the log keeps them; empty once they have been read from there."""
 
@@ -81,7 +85,8 @@ class State:
 def listed(table: str, log: DeltaTable) -> Iterator[File]:
     """The files a log names."""
     group = f"partition.{GROUPS[table]}"
-    named = {"path", "size_bytes", "num_records", "min.pos", "max.pos", "partition.date", group}
+    bounded = "pos" if table == MESSAGES else TIMES[table]
+    named = {"path", "size_bytes", "num_records", f"min.{bounded}", f"max.{bounded}", "partition.date", group}
     actions = pa.table(log.get_add_actions(flatten=True))
     found: list[dict[str, Any]] = actions.select([name for name in actions.column_names if name in named]).to_pylist()
     for each in found:
@@ -92,9 +97,14 @@ def listed(table: str, log: DeltaTable) -> Iterator[File]:
             date=each["partition.date"].isoformat(),
             rows=each["num_records"],
             bytes=each["size_bytes"],
-            low=each.get("min.pos") or 0,
-            high=each.get("max.pos") or 0,
+            low=as_number(each.get(f"min.{bounded}")),
+            high=as_number(each.get(f"max.{bounded}")),
         )
+
+
+def as_number(bound: Any) -> int:
+    """A bound of a column as a number."""
+    return (bound - EPOCH) // TICK if isinstance(bound, datetime) else int(bound or 0)
 
 
 def now_ms() -> int:

@@ -202,13 +202,12 @@ class Lake:
         actions = [*(file.added(new=False) for file in merged), *(file.removed() for file in gone)]
         self._commit(log, table, actions, Transaction(COMPACT, log.version()))
 
-    def vacuum(self, *, hours: int = KEEP_HOURS) -> int:
-        """Remove files that no longer count, or never did, for so many hours; returns how many."""
-        logs = [log for table in LAKE_TABLES if (log := self.log(table)) is not None]
-        return sum(
-            len(log.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=True))
-            for log in logs
-        )
+    def left_over(self, table: str, *, hours: int = KEEP_HOURS) -> list[str]:
+        """The files of a table that no longer count, or never did, for so many hours."""
+        log = self.log(table)
+        if log is None:
+            return []
+        return log.vacuum(retention_hours=hours, dry_run=True, enforce_retention_duration=False, full=True)
 
     def _commit(self, log: DeltaTable, table: str, actions: list[object], noted: Transaction) -> None:
         properties = CommitProperties(app_transactions=[noted])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import socket
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -121,6 +123,15 @@ class Place:
     def get(self, name: str) -> pa.NativeFile:
         """A file to read from."""
         return self.filesystem.open_input_file(self.path(name))
+
+    def remove(self, names: Sequence[str]) -> int:
+        """Remove files; returns how many were there."""
+        removed = 0
+        for name in names:
+            with suppress(FileNotFoundError):
+                self.filesystem.delete_file(self.path(name))
+                removed += 1
+        return removed
 
 
 def require_account(rest: str) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BooleanType, StructField, StructType, TimestampType
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
 from queen.spark.columns import ARCHIVED
 from queen.spark.errors import SparkError
@@ -17,17 +17,27 @@ LAKE_TABLES: Final[dict[str, StructType]] = {
     MESSAGES: ARCHIVED,
     "deliveries": TABLES["deliveries"],
     "dead_letters": StructType([*TABLES["dead_letters"].fields, StructField("is_encrypted", BooleanType())]),
+    "redrives": StructType(
+        [
+            *[StructField(name, StringType()) for name in ("queue", "partition")],
+            StructField("partition_id", LongType()), StructField("consumer_group", StringType()),
+            StructField("seq", LongType()), StructField("id", StringType()), StructField("failed_at", TimestampType()),
+            StructField("redriven_at", TimestampType()), StructField("redriven_as", StringType()),
+        ]
+    ),
     "workflow_history": StructType([*TABLES["workflow_history"].fields, StructField("completed_at", TimestampType())]),
-}
-"""As the connector has them; what is encrypted stays encrypted, and says so."""
+}  # fmt: skip
+"""As the connector has them; what is encrypted stays encrypted, and says so. A dead letter never changes: that it was
+redriven is a row of its own."""
 TIMES: Final = {
     MESSAGES: "created_at",
     "deliveries": "ended_at",
     "dead_letters": "failed_at",
+    "redrives": "redriven_at",
     "workflow_history": "completed_at",
 }
 """The time a row is filed under."""
-GROUPS: Final = {MESSAGES: "queue", "deliveries": "queue", "dead_letters": "queue", "workflow_history": "workflow"}
+GROUPS: Final = {table: "workflow" if table == "workflow_history" else "queue" for table in TIMES}
 """The name a row is filed under."""
 REPEATED: Final = (
     "queue", "partition", "producer_sub", "consumer_group", "outcome", "workflow", "version", "kind", "status",

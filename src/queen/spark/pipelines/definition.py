@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
     from queen.spark.lake import Lake
 
-BUILT_IN: Final = ("archive", "rollups", "traces", "triage", "skew", "replay", "reconcile", "report")
+BUILT_IN: Final = (
+    "archive", "rollups", "traces", "triage", "skew", "report", "replay", "reconcile", "verify", "compact", "vacuum",
+)  # fmt: skip
 """In a module of the same name beside this one."""
 ALL: Final = ("archive", "rollups", "traces", "triage", "skew", "report")
 """What `queen pipeline run all` runs, in this order."""
 REFERENCE: Final = "env:"
 PASSWORD: Final = re.compile(r"(?P<before>://[^:/@\s]*:|[?&\s]password=)[^@&\s]+")
-TABLES: Final = ("messages", "deliveries", "dead_letters", "workflow_history")
+TABLES: Final = ("messages", "deliveries", "dead_letters", "redrives", "workflow_history")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,11 @@ class Results(Protocol):
 class Context:
     """What a pipeline works with.
 
-    `lake.read(spark, "messages")` gives the committed rows of a table as a frame. `period` is the
-    time asked for, `options` has a value for every option the pipeline declares.
+    `spark` is started when it is first asked for. `lake.read(spark, "messages")` gives the committed rows of a table as
+    a frame. `period` is the time asked for, `options` has a value for every option the pipeline declares.
     """
 
-    spark: SparkSession
+    session: Callable[[], SparkSession]
     url: str
     lake: Lake
     period: Period
@@ -83,6 +85,12 @@ class Context:
     progress: Progress
     results: Results
     run_id: str = ""
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session to work in."""
+        return self.session()
 
     def write(self, kind: str, frame: DataFrame | Iterable[Mapping[str, object]], key: str) -> int:
         """Store rows of a result kind as JSON, replacing those with the same kind and key; returns how many.
@@ -110,7 +118,9 @@ class Pipeline:
     foreign: bool = False
     """May work on the lake of another database."""
     on_spark: bool = True
-    """Works with frames; else no Spark is started for it, and `context.spark` is not there."""
+    """Works with frames; else it needs no Spark."""
+    steady: bool = False
+    """Finds the same as before while the tables it reads, its options and its period are the same."""
 
     def __call__(self, context: Context) -> Outcome:
         """Do it."""
@@ -153,6 +163,7 @@ def pipeline(
     continuous: bool = False,
     foreign: bool = False,
     on_spark: bool = True,
+    steady: bool = False,
 ) -> Callable[[Entry], Pipeline]:
     """Make a function over DataFrames a pipeline that `queen pipeline run` finds.
 
@@ -170,7 +181,7 @@ def pipeline(
 
     def made(entry: Entry) -> Pipeline:
         said = summary or (entry.__doc__ or name).strip().splitlines()[0]
-        return Pipeline(name, said, entry, tuple(reads), dict(options or {}), continuous, foreign, on_spark)
+        return Pipeline(name, said, entry, tuple(reads), dict(options or {}), continuous, foreign, on_spark, steady)
 
     return made
 

@@ -5,6 +5,8 @@ The delivery log has a row per batch; these transforms bring it down to single m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
@@ -57,19 +59,22 @@ def handled(deliveries: DataFrame, dead_letters: DataFrame) -> DataFrame:
     )
 
 
-def journeys(messages: DataFrame, deliveries: DataFrame, dead_letters: DataFrame) -> DataFrame:
+def journeys(
+    messages: DataFrame, deliveries: DataFrame, dead_letters: DataFrame, known: Sequence[tuple[str, str]] = ()
+) -> DataFrame:
     """Each message in each group its queue has, with what became of it there; group '' in a queue without any.
 
-    A group is known by what was handed out to it.
+    A group is known by what was handed out to it; `known`: queues and groups of which that is not among these rows.
     """
     groups = (
         deliveries.select("queue", "consumer_group")
         .union(dead_letters.select("queue", "consumer_group"))
         .where("queue is not null")
-        .distinct()
     )
+    if known:
+        groups = groups.union(messages.sparkSession.createDataFrame(list(known), groups.schema))
     each = messages.select(
         "queue", "partition", "partition_id", "seq", "created_at", F.octet_length("payload").alias("bytes")
     )
-    every = each.join(F.broadcast(groups), "queue", "left").fillna("", ["consumer_group"])
+    every = each.join(F.broadcast(groups.distinct()), "queue", "left").fillna("", ["consumer_group"])
     return every.join(handled(deliveries, dead_letters), [*LANE, "seq"], "left").fillna(False, ["dead"])

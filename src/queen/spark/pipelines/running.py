@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Final, Self, cast
@@ -15,8 +16,18 @@ from queen.errors import QueenError
 from queen.spark.database import Database
 from queen.spark.errors import SparkError
 from queen.spark.lake import Lake
-from queen.spark.pipelines.definition import ALL, Context, Outcome, Period, Pipeline, Progress, find
+from queen.spark.pipelines.definition import (
+    ALL,
+    Context,
+    Outcome,
+    Period,
+    Pipeline,
+    Progress,
+    find,
+    without_passwords,
+)
 from queen.spark.pipelines.results import RunResults
+from queen.spark.pipelines.runs import OURS as OUR_VERSION
 from queen.spark.pipelines.runs import Run, Runs
 from queen.spark.session import require_master
 
@@ -65,11 +76,13 @@ class Finished:
 
 
 class Runner:
-    """Runs pipelines of one job in one Spark session."""
+    """Runs pipelines of one job in one Spark session, or in one that is started once it is needed."""
 
-    def __init__(self, job: Job, spark: SparkSession | None, watcher: Progress | None = None) -> None:
+    def __init__(
+        self, job: Job, spark: SparkSession | Callable[[], SparkSession] | None, watcher: Progress | None = None
+    ) -> None:
         self.job = job
-        self.spark = spark
+        self._session = spark if callable(spark) else lambda: cast("SparkSession", spark)
         self.watcher = watcher
         self.stopping = Event()
 
@@ -92,10 +105,9 @@ class Runner:
     def _run(self, records: Records, lake: Lake, pipeline: Pipeline, options: Mapping[str, str]) -> None:
         run = records.run(pipeline, options)
         results = RunResults(run.database, run.id)
-        spark = cast("SparkSession", self.spark)
-        context = Context(spark, self.job.url, lake, self.job.period, options, run, results, run.id)
+        context = Context(self._session, self.job.url, lake, self.job.period, options, run, results, run.id, run.began)
         try:
-            outcome = pipeline(context)
+            outcome = records.found_before(pipeline, options) or pipeline(context)
         except KeyboardInterrupt:
             records.fail(pipeline, "stopped by hand")
             raise
@@ -130,11 +142,36 @@ class Records:
         if pipeline.name not in self._open:
             job = self._job
             run = Runs(self._database).start(
-                pipeline.name, lake=self._lake.place.address, master=job.master, period=job.period, options=options
+                pipeline.name,
+                lake=self._lake.place.address,
+                master=job.master,
+                period=job.period,
+                options=options,
+                read=self._read(pipeline) if pipeline.steady else None,
             )
             run.watcher = self._watcher
             self._open[pipeline.name] = run
         return self._open[pipeline.name]
+
+    def found_before(self, pipeline: Pipeline, options: Mapping[str, str]) -> Outcome | None:
+        """What the pipeline found the last time, if nothing is new since: it is then what this run has found too."""
+        if not pipeline.steady or self._job.every is not None:
+            return None
+        ask = {
+            "pipeline": pipeline.name, "lake": self._lake.place.address, "options": without_passwords(options),
+            "versions": {**OUR_VERSION, **self._read(pipeline)}, **self._job.period.asked(),
+        }  # fmt: skip
+        for before in self._database.rows("pipelines/last_figures", **ask):
+            run = self._open[pipeline.name]
+            self._database.rows("pipelines/carry_results", id=run.id, before=before["id"])
+            run.step("nothing is new", 1, 1)
+            return Outcome(before["rows"], {"same_as": before["id"], **json.loads(before["figures"])})
+        return None
+
+    def _read(self, pipeline: Pipeline) -> dict[str, object]:
+        """Which lake a pipeline reads, and up to where."""
+        reaches = {table: asdict(reach) for table in pipeline.reads if (reach := self._lake.reach(table)) is not None}
+        return {"lake": self._lake.identity.id, "reaches": reaches}
 
     def note(self, pipeline: Pipeline, outcome: Outcome) -> None:
         """A round of a pipeline went well; if it is the only one, so did the run."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from importlib.metadata import version
 from time import monotonic
 from typing import Any, Final
@@ -17,6 +18,7 @@ from queen.spark.pipelines.definition import Outcome, Period, Progress, without_
 PATIENCE: Final = 60.0
 """A run that gave no sign of life for so many seconds is dead."""
 BEAT: Final = 1.0
+OURS: Final = {"queen": version("queen-pg")}
 
 
 class Runs:
@@ -25,8 +27,17 @@ class Runs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def start(self, pipeline: str, *, lake: str, master: str, period: Period, options: Mapping[str, str]) -> Run:
-        """Record that a pipeline runs."""
+    def start(
+        self,
+        pipeline: str,
+        *,
+        lake: str,
+        master: str,
+        period: Period,
+        options: Mapping[str, str],
+        read: Mapping[str, object] | None = None,
+    ) -> Run:
+        """Record that a pipeline runs; `read`: what it is going to read, told with the versions."""
         row = self._database.row(
             "pipelines/start_run",
             pipeline=pipeline,
@@ -35,10 +46,10 @@ class Runs:
             period_start=period.start.isoformat() if period.start else None,
             period_end=period.end.isoformat() if period.end else None,
             options=without_passwords(options),
-            versions={"queen": version("queen-pg"), "spark": spark_version, "python": platform.python_version()},
+            versions={**(read or {}), "spark": spark_version, "python": platform.python_version(), **OURS},
             patience=PATIENCE,
         )
-        return Run(self._database, row["id"], pipeline)
+        return Run(self._database, row["id"], pipeline, row["started_at"])
 
 
 @dataclass
@@ -48,6 +59,7 @@ class Run(Progress):
     database: Database
     id: str
     pipeline: str
+    began: datetime
     watcher: Progress | None = None
     _told: dict[str, Any] = field(default_factory=dict)
     _beat: float = 0.0

@@ -53,6 +53,7 @@ class Limits:
     "skew",
     summary="Hot partitions and keys, blocked lanes, and how to split them",
     reads=TABLES,
+    steady=True,
     options={"factor": "4", "share": "0.02", "blocked": "60 seconds", "messages": "10", "keys": ""},
 )
 def skew(context: Context) -> Outcome:
@@ -91,18 +92,28 @@ def by_partition(messages: DataFrame) -> DataFrame:
 
 
 def evenness(counts: DataFrame) -> DataFrame:
-    """How even each queue is: Gini 0 when all partitions get the same, near 1 when one gets everything."""
-    rising = Window.partitionBy("queue").orderBy("messages", "partition")
-    ranked = counts.withColumn("rank", F.row_number().over(rising))
-    n, total = F.count("*"), F.sum("messages")
-    gini = 2 * F.sum(F.col("rank") * F.col("messages")) / (n * total) - (n + 1) / n
-    return ranked.groupBy("queue").agg(
-        n.alias("partitions"),
-        total.alias("messages"),
-        F.sum("bytes").alias("bytes"),
-        gini.alias("gini"),
-        F.max("messages").alias("largest"),
-        F.percentile("messages", F.lit(0.5)).alias("median"),
+    """How even each queue is: Gini 0 when all partitions get the same, near 1 when one gets everything.
+
+    Partitions with as many messages are one row, so that there is little to put in order: of a million partitions with
+    up to a thousand messages each, a thousand rows.
+    """
+    alike = counts.groupBy("queue", "messages").agg(F.count("*").alias("n"), F.sum("bytes").alias("bytes"))
+    rising = Window.partitionBy("queue").orderBy("messages").rowsBetween(Window.unboundedPreceding, -1)
+    below = F.coalesce(F.sum("n").over(rising), F.lit(0))
+    ranks = F.col("n") * below + F.col("n") * (F.col("n") + 1) / 2
+    n, total = F.sum("n"), F.sum(F.col("n") * F.col("messages"))
+    gini = 2 * F.sum(F.col("ranks") * F.col("messages")) / (n * total) - (n + 1) / n
+    return (
+        alike.withColumn("ranks", ranks)
+        .groupBy("queue")
+        .agg(
+            n.alias("partitions"),
+            total.alias("messages"),
+            F.sum("bytes").alias("bytes"),
+            gini.alias("gini"),
+            F.max("messages").alias("largest"),
+            F.percentile("messages", F.lit(0.5), F.col("n")).alias("median"),
+        )
     )
 
 

@@ -2,27 +2,35 @@
 
 A hop is measured by the group that was at work on the message when the next one was pushed. The critical path
 leads to the message that was finished last. A trace is broken when a parent is nowhere in the lake.
+
+A trace is filed under the day it began. A run goes through the traces of the days on which one began of which
+anything is new; what the other days came to is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
+from queen.spark.database import Database
 from queen.spark.errors import SparkError
+from queen.spark.pipelines.changes import Reading, follow, note
 from queen.spark.pipelines.definition import Context, Outcome, Period, pipeline
+from queen.spark.pipelines.flows import BROKEN_KEPT, DRAWN, KINDS, Part, edges, parts, shapes, total_of
 from queen.spark.pipelines.journeys import handled
+from queen.spark.pipelines.memory import EVERYTHING, Memory, Seen
 from queen.spark.pipelines.pictures import draw_shape
 from queen.spark.pipelines.rollups import within
 from queen.spark.pipelines.spans import Handling, Span, explain
 from queen.spark.pipelines.tables import TABLES, read_tables
+from queen.spark.pipelines.tracing import days_with_news, traces_of
 
 LARGEST: Final = 10_000
-BROKEN_KEPT: Final = 10_000
 EXPLAINED: Final = """
     trace_id string, spans long, hops long, started timestamp, total_ms double, shape string, broken boolean,
     missing array<string>,
@@ -37,56 +45,95 @@ EXPLAINED: Final = """
     summary="Hops, critical paths, slowest edges, shapes and broken traces",
     reads=TABLES,
     options={"slowest": "20", "traces": ""},
+    steady=True,
 )
 def traces(context: Context) -> Outcome:
-    """Follow every trace that has a message in the period."""
+    """Follow every trace of which anything is new; of a period, every one that has a message in it."""
     if not context.options["slowest"].isdigit():
         raise SparkError("INVALID_OPTION", f"option `slowest` must be a number, not {context.options['slowest']!r}")
-    messages, deliveries, letters = read_tables(context)
     context.progress.step("following traces", 0, 1)
-    found = explained(gathered(messages, deliveries, letters, context.period)).persist()
+    told = in_all(context) if context.period == Period() else of_a_period(context)
+    context.progress.step("following traces", 1, 1)
+    return told
+
+
+def of_a_period(context: Context) -> Outcome:
+    """The traces of a period, as if they had begun on one day."""
+    found = explained(gathered(*read_tables(context), context.period)).persist()
     try:
-        return report(context, found)
+        rows = {kind: list(rows) for kind, rows in described(context, found, whole=True)}
     finally:
         found.unpersist()
+    return report(context, {kind: [row["value"] for row in part] for kind, part in rows.items()})
 
 
-def report(context: Context, found: DataFrame) -> Outcome:
-    """Write what people look at."""
-    row = found.agg(
-        F.count("*").alias("traces"),
-        F.sum(F.col("broken").cast("long")).alias("broken"),
-        F.max("hops").alias("hops"),
-        F.percentile("total_ms", F.array(F.lit(0.5), F.lit(0.95), F.lit(0.99))).alias("total"),
-    ).first()
-    facts = row.asDict() if row else {}
+def in_all(context: Context) -> Outcome:
+    """The traces of the whole time, from those of its days."""
+    with closing(Database(context.url)) as database:
+        memory = Memory(database, context.lake.identity.id, "traces")
+        reading = follow(context, memory, context.options)
+        try:
+            found, days = followed(reading, memory)
+            memory.forget_days(KINDS, {"": EVERYTHING if days is None else days})
+            for kind, rows in described(context, found):
+                memory.keep_days(kind, rows)
+            found.unpersist()
+            note(reading, context.options)
+            figures = {**reading.figures(), **({} if days is None else {"days": len(days)})}
+        finally:
+            reading.close()
+        kept: dict[str, list[dict[str, Any]]] = {kind: memory.together(kind) for kind in ("totals", "edges", "places")}
+        kept["shapes"] = memory.together("shapes", limit=DRAWN)
+        kept["slowest"] = list(memory.days("slowest", by="total", limit=int(context.options["slowest"])))
+        kept["wanted"] = list(memory.days("wanted"))
+        kept["broken"] = list(memory.days("broken", by="started", limit=BROKEN_KEPT))
+    return report(context, kept, figures)
+
+
+def followed(reading: Reading, memory: Memory) -> tuple[DataFrame, set[str] | None]:
+    """The traces to go through, and the days on which they began; None: all."""
+    seen = memory.recall("traces", Seen)
+    whole = seen is None or seen.options != dict(reading.context.options)
+    days = None if whole or seen is None else days_with_news(reading, seen, memory)
+    if days is None:
+        messages, deliveries, letters = (reading.frame(table, reading.state.of(table)) for table in TABLES)
+        found = gathered(messages, deliveries, letters, Period())
+    else:
+        found = gathered_of(*traces_of(reading, days))
+    return explained(found).persist(), days
+
+
+def described(context: Context, found: DataFrame, *, whole: bool = False) -> Iterator[tuple[str, Iterable[Part]]]:
+    """What each day came to, by kind."""
     wanted = [name.strip() for name in context.options["traces"].split(",") if name.strip()]
-    slowest = found.orderBy(F.desc("total_ms"), "trace_id").limit(int(context.options["slowest"]))
-    kept = (
-        slowest.union(found.where(F.col("trace_id").isin(wanted))).dropDuplicates(["trace_id"]) if wanted else slowest
-    )
-    rows = context.write("traces", kept.drop("edges", "nodes"), key="trace_id")
-    rows += context.write("edges", edges(found), key="source,target")
-    rows += context.write("shapes", drawn(shapes(found), places(found)), key="shape")
-    broken = found.where("broken").orderBy("trace_id").limit(BROKEN_KEPT)
-    rows += context.write("broken", broken.select("trace_id", "spans", "shape", "missing", "started"), key="trace_id")
-    context.progress.step("following traces", 1, 1)
-    totals = facts.get("total") or [None] * 3
-    return Outcome(
-        rows,
-        {
-            "traces": facts.get("traces") or 0,
-            "broken": facts.get("broken") or 0,
-            "hops": facts.get("hops") or 0,
-            **dict(zip(("total_p50_ms", "total_p95_ms", "total_p99_ms"), totals, strict=True)),
-        },
-    )
+    return parts(found, int(context.options["slowest"]), wanted, whole=whole)
+
+
+def report(
+    context: Context, kept: Mapping[str, Sequence[Mapping[str, Any]]], figures: Mapping[str, object] | None = None
+) -> Outcome:
+    """Write what people look at."""
+    shown = {one["trace"]["trace_id"]: one["trace"] for one in (*kept["slowest"], *kept["wanted"])}
+    rows = context.write("traces", shown.values(), key="trace_id")
+    rows += context.write("edges", edges(kept["edges"]), key="source,target")
+    rows += context.write("shapes", drawn(shapes(kept["shapes"], kept["places"])), key="shape")
+    broken = sorted((one["trace"] for one in kept["broken"]), key=lambda one: str(one["trace_id"]))
+    rows += context.write("broken", broken[:BROKEN_KEPT], key="trace_id")
+    return Outcome(rows, {**total_of(kept["totals"]), **(figures or {})})
 
 
 def gathered(messages: DataFrame, deliveries: DataFrame, letters: DataFrame, period: Period) -> DataFrame:
     """A row per trace with a message in the period: all its messages, and parents that are nowhere to be found."""
     traced = messages.where("trace_id is not null")
-    chosen = within(traced, "created_at", period).select("trace_id").distinct()
+    if period != Period():
+        chosen = within(traced, "created_at", period).select("trace_id").distinct()
+        traced = traced.join(chosen, "trace_id", "left_semi")
+    return gathered_of(traced, deliveries, letters, messages.select("id"))
+
+
+def gathered_of(traced: DataFrame, deliveries: DataFrame, letters: DataFrame, ids: DataFrame) -> DataFrame:
+    """A row per trace: all its messages, and parents that are not among the ids. Those too large are left out first."""
+    large = traced.groupBy("trace_id").count().where(F.col("count") > LARGEST)
     done = handled(deliveries, letters).select(
         "partition_id",
         "seq",
@@ -97,17 +144,16 @@ def gathered(messages: DataFrame, deliveries: DataFrame, letters: DataFrame, per
         ).alias("handling"),
     )
     by_message = done.groupBy("partition_id", "seq").agg(F.collect_list("handling").alias("handled"))
-    parents = messages.select(F.col("id").alias("parent_id"), F.lit(True).alias("known"))
+    parents = ids.select(F.col("id").alias("parent_id"), F.lit(True).alias("known"))
     span = F.struct("id", "parent_id", "queue", F.unix_micros("created_at").alias("created"), "handled")
     absent = F.when(F.col("parent_id").isNotNull() & F.col("known").isNull(), F.col("parent_id"))
     return (
-        traced.join(chosen, "trace_id", "left_semi")
+        traced.join(F.broadcast(large), "trace_id", "left_anti")
+        .select("trace_id", "partition_id", "seq", "id", "parent_id", "queue", "created_at")
         .join(by_message, ["partition_id", "seq"], "left")
         .join(parents, "parent_id", "left")
         .groupBy("trace_id")
-        .agg(F.count("*").alias("size"), F.collect_list(span).alias("spans"), F.collect_set(absent).alias("absent"))
-        .where(F.col("size") <= LARGEST)
-        .drop("size")
+        .agg(F.collect_list(span).alias("spans"), F.collect_set(absent).alias("absent"))
     )
 
 
@@ -154,67 +200,8 @@ def explained_schema() -> pa.Schema:
     )
 
 
-def edges(found: DataFrame) -> DataFrame:
-    """From queue to queue: how often, how long, and how much of the critical paths it makes up; slowest first."""
-    single = found.select(F.explode("edges").alias("edge")).select("edge.*")
-    ranks = F.percentile("latency_ms", F.array(F.lit(0.5), F.lit(0.95), F.lit(0.99)))
-    return (
-        single.groupBy("source", "target")
-        .agg(
-            F.count("*").alias("count"),
-            ranks.alias("latency"),
-            F.sum(F.when(F.col("critical"), F.col("latency_ms")).otherwise(0.0)).alias("critical_ms"),
-        )
-        .select(
-            "source",
-            "target",
-            "count",
-            *[F.col("latency")[place].alias(f"latency_p{rank}_ms") for place, rank in enumerate((50, 95, 99))],
-            "critical_ms",
-        )
-        .orderBy(F.desc("latency_p95_ms"))
-    )
-
-
-def shapes(found: DataFrame) -> DataFrame:
-    """The shapes of whole traces: how many, how long they took, and one to look at."""
-    ranks = F.percentile("total_ms", F.array(F.lit(0.5), F.lit(0.95)))
-    return (
-        found.where("not broken")
-        .groupBy("shape")
-        .agg(
-            F.count("*").alias("count"),
-            ranks.alias("total"),
-            F.max("hops").alias("hops"),
-            F.max_by("trace_id", "total_ms").alias("slowest"),
-        )
-        .select(
-            "shape",
-            "count",
-            "hops",
-            F.col("total")[0].alias("total_p50_ms"),
-            F.col("total")[1].alias("total_p95_ms"),
-            "slowest",
-        )
-    )
-
-
-def places(found: DataFrame) -> DataFrame:
-    """How long a message waits and is worked on, by its place in a shape."""
-    single = found.where("not broken").select("shape", F.explode("nodes").alias("node")).select("shape", "node.*")
-    return single.groupBy("shape", "place").agg(
-        F.count("*").alias("count"),
-        F.percentile("wait_ms", F.lit(0.5)).alias("wait_p50_ms"),
-        F.percentile("work_ms", F.lit(0.5)).alias("work_p50_ms"),
-    )
-
-
-def drawn(found: DataFrame, by_place: DataFrame, limit: int = 50) -> Iterator[dict[str, Any]]:
-    """The most frequent shapes, each with its picture."""
-    parts: dict[str, list[dict[str, Any]]] = {}
-    common = found.orderBy(F.desc("count"), "shape").limit(limit)
-    for row in by_place.join(common.select("shape"), "shape", "left_semi").toLocalIterator():
-        parts.setdefault(row["shape"], []).append(row.asDict())
-    for row in common.toLocalIterator():
-        nodes = sorted(parts.get(row["shape"], []), key=lambda part: str(part["place"]))
-        yield {**row.asDict(), "places": nodes, "picture": draw_shape(nodes, row["count"])}
+def drawn(found: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Shapes, each with its picture."""
+    for row in found:
+        nodes = sorted(row["places"], key=lambda part: str(part["place"]))
+        yield {**row, "places": nodes, "picture": draw_shape(nodes, row["count"])}

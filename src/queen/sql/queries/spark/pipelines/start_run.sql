@@ -14,4 +14,4 @@ insert into queen.pipeline_runs (pipeline, state, lake, master, period_start, pe
 select j ->> 'pipeline', 'running', j ->> 'lake', j ->> 'master', (j ->> 'period_start')::timestamptz, (j ->> 'period_end')::timestamptz,
        j -> 'options', j -> 'versions' || jsonb_build_object('postgresql', current_setting('server_version')), now, now
   from ask left join (select count(*) from dead) d on true
-returning id::text as id
+returning id::text as id, started_at
