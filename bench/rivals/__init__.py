@@ -1,0 +1,1 @@
+"""Queues beside ours, each behind the same few verbs (`bench/peers.py`)."""

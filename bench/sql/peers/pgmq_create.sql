@@ -1,0 +1,2 @@
+-- A queue, empty.
+select pgmq.create('bench')

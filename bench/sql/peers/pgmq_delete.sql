@@ -1,0 +1,2 @@
+-- A batch is done.
+select pgmq.delete('bench', $1::bigint[])

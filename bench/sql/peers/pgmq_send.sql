@@ -1,0 +1,2 @@
+-- The payloads of one call.
+select pgmq.send_batch('bench', $1)

@@ -1,0 +1,2 @@
+-- Everything under a lease is done.
+select queen.ack($1)

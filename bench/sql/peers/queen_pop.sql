@@ -1,0 +1,2 @@
+-- A batch of one partition.
+select lease_id, payload from queen.pop('bench', $1)
