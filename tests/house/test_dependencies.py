@@ -20,7 +20,9 @@ def declared() -> set[str]:
     """The distributions that users install, with every extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = [
-        group for name, group in project["optional-dependencies"].items() if name not in ("test", "bench", "docs")
+        group
+        for name, group in project["optional-dependencies"].items()
+        if name not in ("test", "bench", "docs", "peers")
     ]
     return {plain(re.split(r"[\[<>=;~! ]", each)[0]) for group in (project["dependencies"], *extras) for each in group}
 
