@@ -154,6 +154,8 @@ async def test_many_waiters_share_what_comes_first_come_first_served(patient: En
     await patient.ack_messages(await pop(patient))
     waiting = [asyncio.create_task(pop(patient, 1, wait=20)) for _ in range(100)]
     await eventually(lambda: patient.parked.get("q") == 100)
+    [waiters] = patient._popper._waiters.values()
+    await eventually(lambda: len(waiters._waiting) == 100)  # each was told that there is nothing
     await patient.push([message(n, partition=str(n)) for n in range(40)])
     await eventually(lambda: sum(task.done() for task in waiting) == 40)
     assert all(task.done() for task in waiting[:40]), "somebody was served before one who had waited longer"
@@ -161,6 +163,37 @@ async def test_many_waiters_share_what_comes_first_come_first_served(patient: En
     assert sorted(n for batch in got for n in numbers(batch)) == list(range(40))
     await patient.push([message(n, partition=str(n)) for n in range(40, 100)])
     await asyncio.wait_for(asyncio.gather(*waiting), WOKEN)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["nothing more", "something came meanwhile"])
+async def test_who_got_nothing_keeps_its_place(again: bool) -> None:
+    """A wake-up with too little for those it asks puts nobody behind those it did not ask, nor behind newcomers."""
+    served: list[int] = []
+    stored: list[int] = []
+
+    async def offer(batch: Sequence[Waiter]) -> Offer:
+        given = min(len(stored), len(batch))
+        del stored[:given]
+        served.extend(waiter.request.batch for waiter in batch[:given])
+        found = [[FOUND] if place < given else [] for place in range(len(batch))]
+        return Offer(found=found, next_in=None, again=again and given > 0, queue_id=1)
+
+    async def give_back(_: Waiter) -> None:
+        raise AssertionError("everybody is still there")
+
+    waiters = Waiters(offer, give_back, lambda: None, lambda: False, poll=30)
+    calls: list[asyncio.Task[list[Message]]] = []
+    for _ in range(10):
+        for _ in range(10):
+            request = PopRequest(queue="q", batch=len(calls) + 1, wait=20)
+            calls.append(asyncio.create_task(waiters.ask(request)))
+        await eventually(lambda: len(waiters._waiting) + len(served) == len(calls))
+        stored.extend(range(7))
+        waiters.wake()
+        await eventually(lambda: not stored and not waiters._calls and not waiters._fresh)
+    assert served == list(range(1, 71))
+    waiters.dismiss()
+    await asyncio.gather(*calls)
 
 
 async def test_a_caller_that_goes_away_leaves_no_lease(engine: Engine, sql: Sql) -> None:

@@ -188,17 +188,19 @@ class Popper:
                 waiters.wake()
 
     async def _offer(self, key: Key, batch: Sequence[Waiter]) -> Offer:
-        rows = await self._ask(key, batch)
+        mark = self._mark(key)
+        rows = await self._ask(key, batch, mark)
         for _ in range(_LOOK_AGAIN):
             state = rows[0]["state"]
             if state == "unregistered" or (state == "absent" and key.group != QUEUE_MODE):
                 await self.register(key.queue, key.group, key.mode, key.start_at)
             elif state != "again" or len(rows) > 1:
                 break
-            rows = await self._ask(key, batch)
+            rows = await self._ask(key, batch, mark)
+        self._remember(key, rows[0], whole=mark is None)
         return self._read(key, batch, rows)
 
-    async def _ask(self, key: Key, batch: Sequence[Waiter]) -> list[Row]:
+    async def _ask(self, key: Key, batch: Sequence[Waiter], mark: datetime | None) -> list[Row]:
         leases = uuid7s(len(batch))
         for waiter, lease in zip(batch, leases, strict=True):
             waiter.lease = lease
@@ -213,7 +215,7 @@ class Popper:
                 key.partition,
                 key.lease_seconds,
                 key.auto_ack,
-                self._mark(key),
+                mark,
                 key.prefetch,
                 key.max_bytes,
             )
@@ -229,7 +231,6 @@ class Popper:
 
     def _read(self, key: Key, batch: Sequence[Waiter], rows: list[Row]) -> Offer:
         head = rows[0]
-        self._remember(key, head)
         found: list[list[Message]] = [[] for _ in batch]
         for row in rows[1:]:
             place = row["request"] - 1
@@ -239,15 +240,15 @@ class Popper:
             next_in = (head["next_ready_at"] - head["started_at"]).total_seconds()
         return Offer(found, next_in, again=head["state"] == "again", queue_id=head["partition_id"])
 
-    def _remember(self, key: Key, head: Row) -> None:
-        """Keep the low mark for a second: a late commit may be below it, so we look from the bottom that often."""
-        now = asyncio.get_running_loop().time()
+    def _remember(self, key: Key, head: Row, *, whole: bool) -> None:
+        """Keep the low mark for a second after a look at the whole: a late commit may be below it."""
         _, until = self._marks.get((key.queue, key.group), (None, 0.0))
+        if whole:
+            until = asyncio.get_running_loop().time() + MARK_LIFETIME
         if head["mark"] is None:
             self._marks.pop((key.queue, key.group), None)
         else:
-            mark = head["mark"] - _MARGIN
-            self._marks[key.queue, key.group] = (mark, until if now < until else now + MARK_LIFETIME)
+            self._marks[key.queue, key.group] = (head["mark"] - _MARGIN, until)
 
     def _messages(self, key: Key, row: Row, lease: UUID | None) -> list[Message]:
         """The messages of one partition."""

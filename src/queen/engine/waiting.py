@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count, islice
 from math import inf
+from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
@@ -25,12 +27,14 @@ WOKEN: Final = 32
 HELD: Final = 0.01
 # Who comes this soon after somebody was told that there is nothing waits for a wake-up with the others before asking.
 SETTLE: Final = 0.01
+_PLACE: Final = attrgetter("place")
 
 
 @dataclass(slots=True, eq=False)
 class Waiter:
     """One request, with the lease it gets from the call that serves it."""
 
+    place: int  # by when it came
     request: PopRequest
     deadline: float
     answer: asyncio.Future[list[Message]]
@@ -73,8 +77,9 @@ class Waiters:
         self._acking = acking
         self._poll = poll
         self._loop = asyncio.get_running_loop()
+        self._places = count()
         self._fresh: deque[Waiter] = deque()
-        self._waiting: dict[Waiter, None] = {}
+        self._waiting: OrderedDict[Waiter, None] = OrderedDict()
         self._calls: set[asyncio.Task[None]] = set()
         self._returns: set[asyncio.Task[None]] = set()
         self._starting = False
@@ -93,7 +98,7 @@ class Waiters:
 
     async def ask(self, request: PopRequest) -> list[Message]:
         """Wait until there is something or the request's wait is over."""
-        waiter = Waiter(request, self._loop.time() + request.wait, self._loop.create_future())
+        waiter = Waiter(next(self._places), request, self._loop.time() + request.wait, self._loop.create_future())
         self._fresh.append(waiter)
         self._start_soon()
         try:
@@ -146,10 +151,10 @@ class Waiters:
         """Those who came just now join those who were told that there is nothing; who must not wait asks."""
         self._fresh, fresh = deque(), self._fresh
         for waiter in fresh:
-            if waiter.request.wait > SETTLE:
-                self._keep(waiter, fresh=False)
-            else:
+            if waiter.request.wait <= SETTLE:
                 self._fresh.append(waiter)
+            elif self._may_wait(waiter):
+                self._waiting[waiter] = None
         when = self._empty_at + SETTLE
         if self._waiting and (self._alarm is None or self._alarm.when() > when):
             self._set_alarm(when - self._loop.time())
@@ -160,17 +165,19 @@ class Waiters:
 
     def _take(self, *, alone: bool) -> list[Waiter]:
         batch: list[Waiter] = []
+        if self._woken:
+            self._woken = False
+            batch = list(islice(self._waiting, WOKEN))
+            for waiter in batch:
+                del self._waiting[waiter]
         # With nothing under way many are split, so that the database works on one part while we read the other.
         limit = (len(self._fresh) + 1) // CALLS if alone and len(self._fresh) > SPLIT else TOGETHER
-        while self._fresh and len(batch) < min(limit, TOGETHER):
+        limit = min(limit, TOGETHER) + len(batch)
+        while self._fresh and len(batch) < limit:
             waiter = self._fresh.popleft()
             if not waiter.answer.done():
                 batch.append(waiter)
-        if self._woken:
-            self._woken = False
-            for waiter in list(self._waiting)[:WOKEN]:
-                del self._waiting[waiter]
-                batch.append(waiter)
+        batch.sort(key=_PLACE)
         return batch
 
     async def _serve(self, batch: list[Waiter]) -> None:
@@ -192,8 +199,7 @@ class Waiters:
             else:
                 left.append(waiter)
         missed = offer.again or self._wakes != wakes
-        for waiter in left:
-            self._keep(waiter, fresh=missed and waiter.request.wait > 0)
+        self._keep_in_turn(left, fresh=missed)
         self._woken = self._woken or not left
         if left and not missed:
             self._empty_at = began
@@ -207,16 +213,26 @@ class Waiters:
         self._held = HELD
         return self._poll if next_in is None else min(self._poll, next_in)
 
-    def _keep(self, waiter: Waiter, *, fresh: bool) -> None:
+    def _keep_in_turn(self, left: list[Waiter], *, fresh: bool) -> None:
+        """Those who got nothing keep their place: who has waited before is in front of all who were not asked."""
+        before = {waiter for waiter in left if waiter.timer is not None}
+        kept = [waiter for waiter in left if self._may_wait(waiter)]
+        if fresh:
+            self._fresh.extendleft(reversed(kept))
+            return
+        for waiter in kept:
+            self._waiting[waiter] = None
+        for waiter in reversed(kept):
+            if waiter in before:
+                self._waiting.move_to_end(waiter, last=False)
+
+    def _may_wait(self, waiter: Waiter) -> bool:
         if waiter.answer.done() or self._closed or waiter.deadline <= self._loop.time():
             self._send_home(waiter)
-            return
+            return False
         if waiter.timer is None:
             waiter.timer = self._loop.call_at(waiter.deadline, self._send_home, waiter)
-        if fresh:
-            self._fresh.append(waiter)
-        else:
-            self._waiting[waiter] = None
+        return True
 
     def _hand_over(self, waiter: Waiter, messages: list[Message]) -> None:
         self._held = HELD
