@@ -184,7 +184,7 @@ async def test_who_got_nothing_keeps_its_place(again: bool) -> None:
     waiters = Waiters(offer, give_back, lambda: None, lambda: False, poll=30)
     calls: list[asyncio.Task[list[Message]]] = []
     for _ in range(10):
-        for _ in range(10):
+        for _ in range(40):  # more than one wake-up asks for
             request = PopRequest(queue="q", batch=len(calls) + 1, wait=20)
             calls.append(asyncio.create_task(waiters.ask(request)))
         await eventually(lambda: len(waiters._waiting) + len(served) == len(calls))
