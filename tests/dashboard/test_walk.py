@@ -66,6 +66,7 @@ def test_an_act_by_keys_alone(page: Page, api: httpx2.Client) -> None:
     push(api, "keys.pause", 1)
     page.goto("/queues?search=keys.pause")
     expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("tr[data-row]")).to_have_count(1)  # what was pushed just now comes with the next look
     page.keyboard.press("j")
     expect(page.locator("tr.at a").first).to_be_focused()
     page.evaluate("refresh(true)")  # what comes meanwhile takes the focus from nobody

@@ -113,11 +113,7 @@ def test_messages_that_went_to_the_lake_between_the_two_choices(pond: Pond, monk
         chosen.append(right(log))  # type: ignore[arg-type]
         if len(chosen) == 1:
             pond.run("archive")
-            pond.queues.rows("update queen.messages set created_at = created_at - interval '1 hour' returning 1")
-            pond.queues.rows("update queen.partitions set oldest_at = oldest_at - interval '1 hour' returning 1")
-            pond.queues.rows(
-                "update queen.partitions set last_created_at = last_created_at - interval '1 hour' returning 1"
-            )
+            pond.queues.age()
             assert pond.queues.value(RETAIN) == 10
         return chosen[-1]
 

@@ -142,7 +142,7 @@ def test_a_lake_that_is_gone_is_forgotten(pond: Pond) -> None:
     queues.fill("orders", partitions=1, per_partition=5)
     pond.run("archive")
     queues.fill("orders", partitions=1, per_partition=5)
-    queues.rows("update queen.messages set created_at = created_at - interval '1 hour' returning 1")
+    queues.age()
     retain = "select sum(queen.retain_partitions(array[id])) from queen.partitions"
     assert queues.value(retain) == 5
 

@@ -73,13 +73,10 @@ def verify(place: Place, *, files_only: bool, master: str) -> None:
     from queen.spark.lake import Lake  # noqa: PLC0415
     from queen.spark.lake.verify import verify as check  # noqa: PLC0415
 
-    lake = Lake.open(place.lake)
-    with started(master, {}) as spark:
-        if files_only:
-            verdict = check(lake, None, spark)
-        else:
-            with place.database() as url:
-                verdict = check(lake, url, spark)
+    with nullcontext() if files_only else place.database() as url:
+        lake = Lake.open(place.lake)
+        with started(master, {}) as spark:
+            verdict = check(lake, url, spark)
     for text in verdict.damaged:
         click.echo(f"damaged: {text}", err=True)
     wrong = [lane for lane in verdict.lanes if not lane.agrees or lane.twice]

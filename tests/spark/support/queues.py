@@ -57,6 +57,12 @@ class Queues:
         named = values[0] if len(values) == 1 and isinstance(values[0], dict) else values
         return self.connection.execute(statement.encode(), named).fetchall()
 
+    def age(self) -> None:
+        """Let everything that is stored be an hour older."""
+        older = "{0} = {0} - interval '1 hour'".format
+        self.rows(f"update queen.messages set {older('created_at')} returning 1")
+        self.rows(f"update queen.partitions set {older('oldest_at')}, {older('last_created_at')} returning 1")
+
     def value(self, statement: str, *values: Any) -> Any:
         """What a statement with one value returns."""
         return self.rows(statement, *values)[0][0]
