@@ -31,11 +31,13 @@ class Producer(Actor):
             names = [self.context.name_of(item) for item in items]
             later = items[0].deliver_at is not None
             self.history.note("produce", self.name, items[0].queue, items[0].partition, names, later)
+            again = False
             while self.running:
                 try:
-                    await self.client.push_prepared(items, 0.5)
+                    await self.client.push_prepared(items, 0.5, again=again)
                     break
                 except TROUBLE:
+                    again = True
                     await self.pause(0.02, 0.2)
             await self._rest()
 

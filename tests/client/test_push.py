@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -9,6 +10,7 @@ import pytest
 from msgspec import Struct
 
 import queen
+from queen.model import NewMessage, Pushed
 
 
 class Order(Struct):
@@ -97,6 +99,30 @@ async def test_a_buffer_sends_by_count_and_by_time(q: queen.Client) -> None:
     async with q.buffer(count=100, delay=0.01) as buffer:
         await buffer.push("events", 5)
         assert [message.data for message in await q.pop("events", wait=20)] == [5]
+
+
+@pytest.mark.parametrize("q", ["direct", "http"], indirect=True)
+async def test_what_a_buffer_sends_again_is_stored_once(q: queen.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer is lost, and nothing gets through for as long as the push tries; a later flush sends it again."""
+    store, lost = q.transport.push, True
+
+    async def push(items: Sequence[NewMessage], *, again: bool) -> list[Pushed]:
+        answer = [] if lost and again else await store(items, again=again)
+        if lost:
+            raise queen.StoreUnavailable("the connection was lost")
+        return answer
+
+    monkeypatch.setattr(q.transport, "push", push)
+    monkeypatch.setattr(q, "retry", queen.Retry(attempts=2, base=0.001))
+    buffer = q.buffer(count=3, delay=30)
+    await buffer.push("events", 1)
+    with pytest.raises(queen.StoreUnavailable):
+        await buffer.flush()
+    lost = False
+    for number in (2, 3, 4):
+        await buffer.push("events", number)
+    await buffer.close()
+    assert [message.data for message in await q.pop("events", batch=9)] == [1, 2, 3, 4]
 
 
 async def test_what_a_buffer_could_not_send_is_told_and_kept(q: queen.Client) -> None:

@@ -35,6 +35,7 @@ class Buffer:
         self._sending = asyncio.Lock()
         self._clock: asyncio.Task[None] | None = None
         self._trouble: QueenError | None = None
+        self._again = False  # a push that failed may have stored the messages in front
         self.sent = 0
 
     def __len__(self) -> int:
@@ -66,7 +67,9 @@ class Buffer:
             self._trouble = None
             while self._waiting:
                 batch = self._waiting[: self._count]
-                await self._client.push_prepared(batch, self._room)
+                again, self._again = self._again, True
+                await self._client.push_prepared(batch, self._room, again=again)
+                self._again = False
                 del self._waiting[: len(batch)]
                 sent += len(batch)
         self.sent += sent

@@ -151,21 +151,21 @@ class Client:
         """Store messages of any queues and partitions, all or none."""
         return await self.push_prepared([push.message() for push in pushes], wait_for_room)
 
-    async def push_prepared(self, items: Sequence[NewMessage], wait_for_room: float) -> list[Pushed]:
-        """Store messages made before; those a failed attempt may have stored are not stored twice."""
+    async def push_prepared(
+        self, items: Sequence[NewMessage], wait_for_room: float, *, again: bool = False
+    ) -> list[Pushed]:
+        """Store messages made before. `again`: a call before may have stored them; they are not stored twice."""
         if not items:
             return []
         items = list(items)
         mint([items])
-        try:
-            return await self.transport.push(items, again=False)
-        except QueenError as error:
-            if not error.retryable or (isinstance(error, QueueFull) and not wait_for_room):
-                raise
-        return await self._push_again(items, wait_for_room)
-
-    async def _push_again(self, items: Sequence[NewMessage], wait_for_room: float) -> list[Pushed]:
-        await asyncio.sleep(self.retry.delay(0))
+        if not again:
+            try:
+                return await self.transport.push(items, again=False)
+            except QueenError as error:
+                if not error.retryable or (isinstance(error, QueueFull) and not wait_for_room):
+                    raise
+            await asyncio.sleep(self.retry.delay(0))
         return await self.retry.run_with_room(lambda: self.transport.push(items, again=True), wait_for_room)
 
     def buffer(self, *, count: int = 500, delay: float = 0.1, wait_for_room: float = 0.0) -> Buffer:
