@@ -8,6 +8,8 @@ from queen.model import QUEUE_MODE
 from torture.actor import TROUBLE, Actor
 from torture.plan import QueuePlan
 
+LONG = 2_000
+
 
 class Operator(Actor):
     """Does something every now and then; each seek is noted, since it is a reason to get messages again."""
@@ -24,12 +26,14 @@ class Operator(Actor):
                 self.history.note("trouble", type(error).__name__)
 
     async def _seek(self, queue: QueuePlan) -> None:
-        """One partition of a group goes back, or to where it was a moment ago."""
+        """One partition of a group goes back, or to where it was a moment ago; not over what takes minutes to repeat."""
         group = self.rng.choice([QUEUE_MODE, "g"])
         partition = f"p{self.rng.randrange(queue.partitions)}"
         place = (queue.name, group, partition)
         moment = datetime.now(UTC) - timedelta(seconds=self.rng.uniform(2, 10))
         to = self.rng.choice(("start", moment, self.rng.randint(0, 20)))
+        if to != moment and any(one.total > LONG for one in await self.client.queues.partitions(queue.name)):
+            to = moment
         self.history.note("seek", *place, str(to))
         await self.client.groups.seek(queue.name, group, to=to, partition=partition)
         self.history.note("sought", *place)

@@ -119,7 +119,8 @@ async def _drain(rack: Rack, verdict: Verdict) -> None:
             if left == (0, 0, 0):
                 return
             await asyncio.sleep(0.25)
-        verdict.violations.append(f"stuck: {left} are left, and it does not get less (waiting, scheduled, buffered)")
+        why = "it takes too long" if time.monotonic() >= last else "it does not get less"
+        verdict.violations.append(f"stuck: {left} are left, and {why} (waiting, scheduled, buffered)")
         verdict.violations += [f"stuck: {dict(row)}" for row in await connection.fetch(stuck, list(ASIDE))]
     finally:
         await connection.close()
