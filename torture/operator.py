@@ -26,7 +26,7 @@ class Operator(Actor):
                 self.history.note("trouble", type(error).__name__)
 
     async def _seek(self, queue: QueuePlan) -> None:
-        """One partition of a group goes back, or to where it was a moment ago; not over what takes minutes to repeat."""
+        """One partition of a group goes back, or to where it was a moment ago; never over thousands of messages."""
         group = self.rng.choice([QUEUE_MODE, "g"])
         partition = f"p{self.rng.randrange(queue.partitions)}"
         place = (queue.name, group, partition)
