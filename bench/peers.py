@@ -17,6 +17,7 @@ import os
 import platform
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -32,6 +33,7 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).parent))
 
 from cores import _with_children, seconds_of
+from loads import sql
 from rivals.pgboss import MODULES, PgBoss
 from rivals.pgmq import Pgmq
 from rivals.procrastinate import Procrastinate
@@ -90,11 +92,18 @@ async def loads_of(rival: Rival, postgres: int, seconds: float, deep: int) -> di
         if count := await work:
             done[name] = spent.each(count)
 
+    async def fill(count: int) -> None:
+        await rival.fill(count)
+        if rival.uses_postgres:
+            connection = await asyncpg.connect(rival.place.url)
+            await connection.execute(sql("peers/analyze"))
+            await connection.close()
+
+    await fill(20_000)
+    await run("pop+ack 1", rival.run_take(1, seconds))
     await run("push 1", rival.run_push(1, seconds))
     await run("push 100", rival.run_push(100, seconds))
-    await rival.fill(20_000)
-    await run("pop+ack 1", rival.run_take(1, seconds))
-    await rival.fill(deep)
+    await fill(deep)
     await run("pop+ack 1, deep", rival.run_take(1, seconds))
     await run("pop+ack 100, deep", rival.run_take(100, seconds))
     return done
@@ -149,7 +158,14 @@ def circumstances(options: argparse.Namespace, server: EmbeddedServer) -> dict[s
             packages[package] = version(package)
         except PackageNotFoundError:
             continue
+    for package in ("redis-server", "rabbitmq-server", "nodejs"):
+        if shown := _said_by("dpkg-query", "-W", "-f=${Version}", package):
+            packages[package] = shown
+    boss = Path(os.environ.get(MODULES, "none")) / "node_modules" / "pg-boss" / "package.json"
+    if boss.exists():
+        packages["pg-boss"] = json.loads(boss.read_text(encoding="utf-8"))["version"]
     return {
+        "date": time.strftime("%Y-%m-%d"),
         "processors": os.cpu_count(),
         "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         "python": platform.python_version(),
@@ -160,6 +176,12 @@ def circumstances(options: argparse.Namespace, server: EmbeddedServer) -> dict[s
         "deep": options.deep,
         "rate": RATE,
     }
+
+
+def _said_by(*command: str) -> str:
+    if shutil.which(command[0]) is None:
+        return ""
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def table(result: dict[str, Any]) -> str:

@@ -4,6 +4,8 @@ import readline from 'node:readline'
 
 const require = createRequire(`${process.argv[3]}/`)
 const Boss = require('pg-boss')
+// From version 11 on a call inserts into one queue; before, each job names its own.
+const named = Number(require('pg-boss/package.json').version.split('.')[0]) >= 11
 const boss = new (Boss.PgBoss ?? Boss)({ connectionString: process.argv[2], max: 10, supervise: false, schedule: false })
 boss.on('error', error => console.error(error))
 await boss.start()
@@ -16,7 +18,10 @@ const seconds = () => performance.now() / 1000
 
 async function push (batch) {
   if (batch === 1) await boss.send('bench', data())
-  else await boss.insert('bench', Array.from({ length: batch }, () => ({ data: data() })))
+  else {
+    const jobs = Array.from({ length: batch }, () => ({ name: 'bench', data: data() }))
+    await (named ? boss.insert('bench', jobs) : boss.insert(jobs))
+  }
 }
 
 async function take (batch) {

@@ -35,9 +35,6 @@ class Procrastinate(Rival):
         self._worker: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
-        if self._worker is not None:
-            self._worker.cancel()
-            await asyncio.wait([self._worker])
         await self._app.close_async()
 
     async def push(self, payloads: list[str]) -> None:
@@ -59,6 +56,13 @@ class Procrastinate(Rival):
         worker.cancel()
         await asyncio.wait([worker])
         return taken
+
+    async def run_delivery(self, rate: int, seconds: float) -> list[float]:
+        times = await super().run_delivery(rate, seconds)
+        if self._worker is not None:
+            self._worker.cancel()
+            await asyncio.wait([self._worker])
+        return times
 
     async def wait(self) -> list[str]:
         if self._worker is None:

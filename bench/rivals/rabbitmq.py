@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import aio_pika
@@ -17,7 +18,7 @@ _SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 
 
 class RabbitMq(Rival):
-    """Publishes wait for their confirm; consumers take with basic.get one by one, or are given what they prefetch."""
+    """Publishes wait for their confirm; consumers are given what they prefetch, and acknowledge a batch at once."""
 
     name = "RabbitMQ"
     shared = "what the server gathers"
@@ -56,9 +57,8 @@ class RabbitMq(Rival):
         self._connection = await _connect(ports[0])
         self._channels = [await self._connection.channel(publisher_confirms=True) for _ in range(self.callers)]
         self._queues = [await channel.declare_queue("bench", durable=True) for channel in self._channels]
-        for channel in self._channels:
-            await channel.set_qos(prefetch_count=100)
         self._turn = 0
+        self._tags: list[tuple[aio_pika.abc.AbstractQueue, str]] = []
         self._heard: asyncio.Queue[aio_pika.abc.AbstractIncomingMessage] | None = None
 
     async def close(self) -> None:
@@ -80,19 +80,44 @@ class RabbitMq(Rival):
         )
 
     async def take(self, batch: int) -> list[str]:
-        self._turn += 1
-        queue = self._queues[self._turn % self.callers]
-        found = await asyncio.gather(*(queue.get(fail=False) for _ in range(batch)))
-        got = [message for message in found if message is not None]
-        if got:
-            await got[-1].ack(multiple=batch > 1)
-        return [message.body.decode() for message in got]
+        raise NotImplementedError("its consumers are sent messages, they do not ask")
+
+    async def run_take(self, batch: int, seconds: float) -> int:
+        end = time.perf_counter() + seconds
+        return sum(await asyncio.gather(*(self._consume(batch, end) for _ in range(self.callers))))
+
+    async def _consume(self, batch: int, end: float) -> int:
+        """What one consumer finished until then, or until it was sent nothing for half a second."""
+        channel = await self._connection.channel()
+        await channel.set_qos(prefetch_count=batch)
+        queue = await channel.get_queue("bench")
+        sent: asyncio.Queue[aio_pika.abc.AbstractIncomingMessage] = asyncio.Queue()
+        await queue.consume(sent.put)
+        taken = done = 0
+        while (left := end - time.perf_counter()) > 0:
+            try:
+                message = await asyncio.wait_for(sent.get(), min(left, 0.5))
+            except TimeoutError:
+                break
+            taken += 1
+            if taken % batch == 0:
+                await message.ack(multiple=batch > 1)
+                done = taken
+        await channel.close()
+        return done
+
+    async def run_delivery(self, rate: int, seconds: float) -> list[float]:
+        times = await super().run_delivery(rate, seconds)
+        for queue, tag in self._tags:
+            await queue.cancel(tag)
+        return times
 
     async def wait(self) -> list[str]:
         if self._heard is None:
             self._heard = asyncio.Queue()
-            for queue in self._queues:
-                await queue.consume(self._heard.put)
+            for channel, queue in zip(self._channels, self._queues, strict=True):
+                await channel.set_qos(prefetch_count=1)
+                self._tags.append((queue, await queue.consume(self._heard.put)))
         try:
             message = await asyncio.wait_for(self._heard.get(), 1)
         except TimeoutError:
