@@ -3,8 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import httpx2
+import msgspec
 from playwright.sync_api import Browser, Page, expect
 
+from tests.dashboard.conftest import Shop
 from tests.server.calls import push
 from tests.server.running import Process
 
@@ -19,6 +21,15 @@ def test_a_page_changes_in_place_without_a_reload(page: Page, api: httpx2.Client
     push(api, "live.one", 2, 3)
     expect(row.locator("td").first).to_have_text("3")
     assert page.evaluate("window.loadedOnce") is True
+
+
+def test_a_queue_that_is_newer_than_the_look_is_found_by_its_name(api: httpx2.Client, shop: Shop) -> None:
+    api.get("/queues")
+    looker = shop.broker.looker
+    looker._look = msgspec.structs.replace(looker._look, cost=60.0)  # as on a slow machine: it counts for long
+    push(api, "live.new", 1)
+    rows = api.get("/queues", params={"search": "live.new", "format": "json"}).json()["page"]["queues"]
+    assert [row["name"] for row in rows] == ["live.new"]
 
 
 def test_a_refresh_keeps_what_is_being_edited(page: Page, api: httpx2.Client) -> None:
