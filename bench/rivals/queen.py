@@ -50,7 +50,7 @@ class QueenSql(Rival):
 
     name = "Queen, SQL"
     shared = "1"
-    lacks = "nothing of what the others have here; waiting is left to the engine"
+    lacks = "no waiting for messages: a caller polls"
 
     async def open(self) -> None:
         await prepare(self.place.url)
@@ -78,7 +78,7 @@ class QueenEngine(Rival):
 
     name = "Queen, engine"
     shared = "up to 8 callers"
-    lacks = ""
+    lacks = "a message is delivered at least once; a batch is of one partition"
 
     async def open(self) -> None:
         await prepare(self.place.url)
@@ -111,7 +111,7 @@ class QueenHttp(Rival):
 
     name = "Queen, HTTP"
     shared = "up to 8 callers"
-    lacks = ""
+    lacks = "a message is delivered at least once; a batch is of one partition"
 
     @property
     def servers(self) -> list[int]:
