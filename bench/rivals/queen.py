@@ -78,7 +78,7 @@ class QueenEngine(Rival):
 
     name = "Queen, engine"
     shared = "up to 8 callers"
-    lacks = "a message is delivered at least once; a batch is of one partition"
+    lacks = "a message is delivered at least once, not exactly once"
 
     async def open(self) -> None:
         await prepare(self.place.url)
@@ -111,7 +111,7 @@ class QueenHttp(Rival):
 
     name = "Queen, HTTP"
     shared = "up to 8 callers"
-    lacks = "a message is delivered at least once; a batch is of one partition"
+    lacks = "a message is delivered at least once, not exactly once"
 
     @property
     def servers(self) -> list[int]:
