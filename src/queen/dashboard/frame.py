@@ -97,6 +97,14 @@ class Visit:
         """Raise NotAllowed unless the visitor may do it."""
         access.require(self.identity, role, permission, queue)
 
+    async def look_again_for(self, queue: str) -> None:
+        """Have a new look taken if there is a queue of that name that the last one does not know yet."""
+        if self.look.queue(queue) is not None or not self.sees(queue):
+            return
+        if await self.request.engine.queues.queue(queue) is not None:
+            self.looker.outdate()
+            self.look = await self.looker.latest()
+
     def sees(self, queue: str) -> bool:
         """Tell whether the visitor may know of a queue."""
         return self.identity.may("read", queue)

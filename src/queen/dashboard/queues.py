@@ -138,7 +138,7 @@ async def queues(visit: Visit) -> Queues:
     if sort not in SORTS:
         raise errors.InvalidRequest("sort", f"sort must be one of {', '.join(SORTS)}")
     if search is not None:
-        await newer_than_the_look(visit, search)
+        await visit.look_again_for(search)
     seen = [queue for queue in visit.look.queues.values() if visit.sees(queue.name)]
     matching = [
         queue_row(visit.look, queue)
@@ -177,20 +177,11 @@ def host_of(visit: Visit) -> str:
 async def known(visit: Visit, field: str = "name") -> QueueLook:
     """The queue a visit is about; raises QueueNotFound, also for one the visitor may not know of."""
     name = visit.need(field)
-    await newer_than_the_look(visit, name)
+    await visit.look_again_for(name)
     found = visit.look.queue(name)
     if found is None or not visit.sees(name):
         raise errors.QueueNotFound(f"there is no queue {name!r}")
     return found
-
-
-async def newer_than_the_look(visit: Visit, name: str) -> None:
-    """Have a new look taken if there is a queue of that name that the last one does not know yet."""
-    if visit.look.queue(name) is not None or not visit.sees(name):
-        return
-    if await visit.request.engine.queues.queue(name) is not None:
-        visit.looker.outdate()
-        visit.look = await visit.looker.latest()
 
 
 @page("queue.html", "Queues")
